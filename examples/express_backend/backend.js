@@ -3,15 +3,15 @@
  * A backend with Express: tokens for its users, a notification, and webhooks of Tidings.
  *
  * npm install express @tidings/client
- * TIDINGS_KEY=sk_... WEBHOOK_SECRET=whsec_... node examples/express_backend/backend.js
+ * TIDINGS_TENANT_KEY=sk_... WEBHOOK_SECRET=whsec_... node examples/express_backend/backend.js
  */
 
 import express from "express";
 import { verifyWebhook, WebhookRefused } from "@tidings/client/webhooks";
 
-const TIDINGS = process.env.TIDINGS_URL ?? "http://127.0.0.1:8080";
-const TENANT = process.env.TIDINGS_TENANT ?? "acme";
-const KEY = process.env.TIDINGS_KEY; // the tenant key: it never leaves the backend
+const TIDINGS = process.env.SERVER_URL ?? "http://127.0.0.1:8080";
+const TENANT = process.env.TENANT ?? "acme";
+const KEY = process.env.TIDINGS_TENANT_KEY; // the tenant key: it never leaves the backend
 const SECRET = process.env.WEBHOOK_SECRET;
 const PORT = Number(process.env.PORT ?? 9000);
 

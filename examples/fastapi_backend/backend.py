@@ -2,7 +2,7 @@
 """A backend with FastAPI: tokens for its users, a notification, and webhooks of Tidings.
 
 pip install fastapi uvicorn tidings-client
-TIDINGS_KEY=sk_... WEBHOOK_SECRET=whsec_... python3 examples/fastapi_backend/backend.py
+TIDINGS_TENANT_KEY=sk_... WEBHOOK_SECRET=whsec_... python3 examples/fastapi_backend/backend.py
 """
 
 import os
@@ -24,9 +24,9 @@ from tidings_client import (
     WebhookRefused,
 )
 
-TIDINGS = os.environ.get("TIDINGS_URL", "http://127.0.0.1:8080")
-TENANT = os.environ.get("TIDINGS_TENANT", "acme")
-KEY = os.environ["TIDINGS_KEY"]  # the tenant key: it never leaves the backend
+TIDINGS = os.environ.get("SERVER_URL", "http://127.0.0.1:8080")
+TENANT = os.environ.get("TENANT", "acme")
+KEY = os.environ["TIDINGS_TENANT_KEY"]  # the tenant key: it never leaves the backend
 PORT = int(os.environ.get("PORT", "9000"))
 
 tidings = TenantApi(TIDINGS, TENANT, KEY)

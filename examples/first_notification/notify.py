@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates an inbox, and posts a notification to one user.
 
-TIDINGS_KEY=sk_... python3 examples/first_notification/notify.py alice "Your order has left"
+TIDINGS_TENANT_KEY=sk_... python3 examples/first_notification/notify.py alice "Your order has left"
 """
 
 import json
@@ -9,15 +9,15 @@ import os
 import sys
 import urllib.request
 
-TIDINGS = os.environ.get("TIDINGS_URL", "http://127.0.0.1:8080")
-TENANT = os.environ.get("TIDINGS_TENANT", "acme")
+TIDINGS = os.environ.get("SERVER_URL", "http://127.0.0.1:8080")
+TENANT = os.environ.get("TENANT", "acme")
 INBOX = f"{TIDINGS}/v1/tenants/{TENANT}/inboxes/orders"
 
 
 def send(method: str, url: str, body: object) -> None:
     """Send a request with the tenant key."""
     headers = {
-        "Authorization": f"Bearer {os.environ['TIDINGS_KEY']}",
+        "Authorization": f"Bearer {os.environ['TIDINGS_TENANT_KEY']}",
         "Content-Type": "application/json",
     }
     request = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)

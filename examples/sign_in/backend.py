@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The smallest backend of a product: it knows who is signed in, and gets them tokens for Tidings.
 
-    TIDINGS_KEY=sk_... python3 examples/sign_in/backend.py examples/embed_chat
+    TIDINGS_TENANT_KEY=sk_... python3 examples/sign_in/backend.py examples/embed_chat
 
 serves the pages of a folder at http://127.0.0.1:9000, and the token of the current user at /token.
 """
@@ -14,9 +14,9 @@ from functools import partial
 from http.cookies import SimpleCookie
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-TIDINGS = os.environ.get("TIDINGS_URL", "http://127.0.0.1:8080")
-TENANT = os.environ.get("TIDINGS_TENANT", "acme")
-KEY = os.environ["TIDINGS_KEY"]  # the tenant key: it never leaves the backend
+TIDINGS = os.environ.get("SERVER_URL", "http://127.0.0.1:8080")
+TENANT = os.environ.get("TENANT", "acme")
+KEY = os.environ["TIDINGS_TENANT_KEY"]  # the tenant key: it never leaves the backend
 PORT = int(os.environ.get("PORT", "9000"))
 
 

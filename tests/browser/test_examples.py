@@ -68,7 +68,7 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
         pages = shutil.copytree(EXAMPLES, folder / "examples")
         for path in (*pages.rglob("*.html"), *pages.rglob("*.js*")):
             path.write_text(path.read_text().replace(TIDINGS, server.url))
-        settings = {"TIDINGS_URL": server.url, "TIDINGS_KEY": await town.tenant_key()}
+        settings = {"SERVER_URL": server.url, "TIDINGS_TENANT_KEY": await town.tenant_key()}
         opened = Shop(pages, port, settings, town)
         command = [sys.executable, str(pages / "sign_in" / "backend.py"), str(pages)]
         with subprocess.Popen(

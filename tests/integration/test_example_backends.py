@@ -98,8 +98,8 @@ async def opened(command: list[str], folder: Path) -> AsyncIterator[Backend]:
         endpoint = {"url": f"{backend.url}/hook", "events": list(EVENT_TYPES)}
         made = await backend.ask("PUT", "/webhooks/shop", endpoint)
         settings = {
-            "TIDINGS_URL": server.url,
-            "TIDINGS_KEY": key,
+            "SERVER_URL": server.url,
+            "TIDINGS_TENANT_KEY": key,
             "WEBHOOK_SECRET": made["secret"],
             "PORT": str(port),
         }

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tidings.cli.environment import TENANT_KEY
+from tidings.config.loading import PREFIX, SECRETS
+from tidings.config.values import PARSE
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOW = ROOT / "docs/concepts/follow-one-message.md"
 README = ROOT / "README.md"
@@ -84,3 +88,12 @@ def test_pages_name_test_files_that_exist() -> None:
         if not (ROOT / path).is_file()
     ]
     assert not missing, "\n".join(missing)
+
+
+def test_examples_define_no_variables_that_the_server_would_take_for_mistakes() -> None:
+    known = {f"{PREFIX}{name.upper()}" for name in PARSE} | {TENANT_KEY}
+    known |= {f"{PREFIX}{name}_file".upper() for name in SECRETS}
+    for path in (ROOT / "examples").rglob("*.*"):
+        if path.suffix in {".md", ".py", ".js"} and "node_modules" not in path.parts:
+            named = set(re.findall(rf"{PREFIX}\w+", path.read_text(encoding="utf-8")))
+            assert named <= known, f"{path} needs names without {PREFIX}"
