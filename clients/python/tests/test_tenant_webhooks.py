@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import pytest
 
 from clients.python.tests.test_api import Hurry
-from tidings_client import TenantApi
+from tidings_client import TenantApi, Unavailable
 
 AT = "2026-11-17T02:00:00.000Z"
 ENDPOINT = {
@@ -37,6 +38,22 @@ DELIVERY = {
     "events_waiting": None,
 }
 PATH = "/v1/tenants/acme/webhooks"
+
+
+async def test_what_returns_a_secret_only_once_is_not_repeated() -> None:
+    asked: list[str] = []
+
+    def lost(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        raise httpx.ReadError("the answer was lost")
+
+    transport = httpx.MockTransport(lost)
+    async with TenantApi("http://server", "acme", "k", world=Hurry(), transport=transport) as api:
+        with pytest.raises(Unavailable):
+            await api.webhooks.put("main", "https://example.com/hook", ["message.created"])
+        with pytest.raises(Unavailable):
+            await api.set_push(webhook={"url": "https://example.com/push"})
+    assert asked == [f"{PATH}/main", "/v1/tenants/acme/push"]
 
 
 async def test_every_request_about_endpoints() -> None:

@@ -95,10 +95,11 @@ class TenantPushApi:
         """Replace the settings; each provider is given by its name with its credentials.
 
         If a webhook is given without a `secret` and has none yet, the server makes one, which only
-        this call returns.
+        this call returns. Therefore the client does not repeat the request by itself. If you get no
+        answer, repeat it with a `secret` of your own.
         """
-        path = path_of("tenants", self._tenant, "push")
-        return await self._rest.ask(PushSettings, "PUT", path, {"content": content, **providers})
+        path, body = path_of("tenants", self._tenant, "push"), {"content": content, **providers}
+        return await self._rest.ask(PushSettings, "PUT", path, body, is_safe=False)
 
     async def test_push(self, user: str, device: str | None = None) -> list[PushTest]:
         """Send a notice to the devices of a user, and return what the push services answered."""

@@ -69,7 +69,7 @@ class Rest:
         *,
         query: Mapping[str, str] | None = None,
         key: str | None = None,
-        is_safe: bool = False,
+        is_safe: bool | None = None,
         after: str | None = None,
     ) -> T:
         """Send a request as `request` does; return the decoded answer."""
@@ -86,14 +86,15 @@ class Rest:
         *,
         query: Mapping[str, str] | None = None,
         key: str | None = None,
-        is_safe: bool = False,
+        is_safe: bool | None = None,
         after: str | None = None,
     ) -> httpx.Response:
         """Send a request, and repeat it after a failure if that is safe and may help.
 
-        A repeat is safe for some methods, with an idempotency `key`, or if the caller says so
-        (`is_safe`). The answer includes the message with the id `after`. A repeated DELETE that
-        finds nothing has succeeded: the answer to an earlier attempt may have been lost.
+        A repeat is safe for some methods and with an idempotency `key`, unless the caller says
+        otherwise (`is_safe`). The answer includes the message with the id `after`. A repeated
+        DELETE that finds nothing has succeeded: the answer to an earlier attempt may have been
+        lost.
 
         Raises:
             Refused: The server declines.
@@ -102,7 +103,9 @@ class Rest:
         wanted = {"Idempotency-Key": key, "Tidings-After": after}
         headers = {name: value for name, value in wanted.items() if value is not None}
         request = self._http.build_request(method, path, json=body, params=query, headers=headers)
-        attempts_max = ATTEMPTS_MAX if method in REPEATABLE or key is not None or is_safe else 1
+        if is_safe is None:
+            is_safe = method in REPEATABLE or key is not None
+        attempts_max = ATTEMPTS_MAX if is_safe else 1
         answer, attempts = await self._repeated(request, attempts_max)
         is_gone = method == "DELETE" and answer.status_code == 404 and attempts > 1
         return answer if is_gone else _checked(answer)

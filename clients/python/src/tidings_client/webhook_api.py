@@ -89,9 +89,15 @@ class WebhookApi:
         enabled: bool = True,
         resume: Literal["place", "now"] = "place",
     ) -> WebhookEndpoint:
-        """Create an endpoint, and return it with its secret; or change it."""
+        """Create an endpoint, and return it with its secret; or change it.
+
+        Only the answer that tells of the creation has the secret, so the client does not repeat
+        this request by itself. If you get no answer, the endpoint may exist: `rotate_secret`
+        returns another secret.
+        """
+        path = self._path(webhook)
         body = {"url": url, "events": list(events), "enabled": enabled, "resume": resume}
-        return await self._rest.ask(WebhookEndpoint, "PUT", self._path(webhook), body)
+        return await self._rest.ask(WebhookEndpoint, "PUT", path, body, is_safe=False)
 
     async def get(self, webhook: str) -> WebhookEndpoint:
         """Return an endpoint, without its secret."""
