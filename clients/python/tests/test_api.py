@@ -68,6 +68,16 @@ async def test_everything_that_happens_in_a_chat_has_an_event(town: Town) -> Non
         assert (edited.target, edited.content) == (sent.sequence, "hello!")
 
 
+async def test_a_group_is_created_once_with_the_key_of_the_application(town: Town) -> None:
+    await town.token("bob")
+    async with a_client(town) as client:
+        made = await client.api.create_group("club", ["bob"], key="club-1")
+        assert (
+            await client.api.create_group("club", ["bob"], key="club-1")
+        ).chat_id == made.chat_id
+        assert len((await client.api.chats()).data) == 1
+
+
 async def test_asking(town: Town) -> None:
     await town.token("bob")
     async with a_client(town) as client:

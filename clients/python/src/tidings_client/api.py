@@ -82,9 +82,12 @@ class Api(ScheduledApi, DevicePushApi):
         """
         return await self._create({"type": "direct", "members": [user]})
 
-    async def create_group(self, name: str, members: list[str]) -> Chat:
-        """Create a group with these other members, and return it."""
-        return await self._create({"type": "group", "name": name, "members": members})
+    async def create_group(self, name: str, members: list[str], *, key: str | None = None) -> Chat:
+        """Create a group with these other members, and return it.
+
+        If this raises Unavailable, repeat it with the same `key`: it then returns the same group.
+        """
+        return await self._create({"type": "group", "name": name, "members": members}, key)
 
     async def chats(
         self, limit: int = 50, cursor: str | None = None, after: str | None = None
@@ -349,8 +352,9 @@ class Api(ScheduledApi, DevicePushApi):
 
     # Helpers.
 
-    async def _create(self, wish: dict[str, Any]) -> Chat:
-        return await self._rest.ask(Chat, "POST", "/v1/chats", wish, key=self._world.new_id())
+    async def _create(self, wish: dict[str, Any], key: str | None = None) -> Chat:
+        key = key or self._world.new_id()
+        return await self._rest.ask(Chat, "POST", "/v1/chats", wish, key=key)
 
     async def _list(self, kind: type[T], path: str) -> list[T]:
         found = await self._rest.ask(_Data, "GET", path)
