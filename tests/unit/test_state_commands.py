@@ -158,6 +158,24 @@ def test_acts_are_listed_up_to_the_limit(say: Say) -> None:
     assert lines == ["T1  root  put_user  acme  bob  refused  user.deleted"]
 
 
+def test_what_users_wrote_stays_on_its_line_and_orders_nothing(say: Say) -> None:
+    content = "ha\x1b]0;title\x07\n3  T3  message  bob  forged"
+    entry = {"sequence": 2, "created_at": "T2", "kind": "message", "sender": "ann"}
+    log = {"data": [entry | {"content": content}]}
+    lines, _ = say(log, "chats", "log", "acme", "c", "--reason", "a court")
+    assert lines == ["2  T2  message  ann  ha ]0;title  3  T3  message  bob  forged"]
+    report: dict[str, Any] = {
+        "report_id": "r",
+        "created_at": "T1",
+        "state": "open",
+        "reason": "spam",
+    }
+    report |= {"user_id": "ann", "reporter_id": "bob", "chat_id": None, "content": content}
+    found = {"data": [report | {"comment": "a\nb"}], "next_cursor": None}
+    [line], _ = say(found, "reports", "acme")
+    assert line.endswith("ha ]0;title  3  T3  message  bob  forged  a b")
+
+
 EXPLAINED = {
     "verdict": "It is gone.",
     "code": "erased",

@@ -9,7 +9,13 @@ from uuid import uuid4
 
 import msgspec
 
-from tidings.cli.server_access import add_server_option, known_root_key, request, server_url
+from tidings.cli.server_access import (
+    add_server_option,
+    known_root_key,
+    print_row,
+    request,
+    server_url,
+)
 from tidings.config import Config
 from tidings.model import limits
 from tidings.model.setup_error import SetupError
@@ -75,7 +81,7 @@ def print_log(where: str, root_key: str, options: argparse.Namespace) -> None:
     else:
         answer = request("POST", f"{place}/unseal", root_key, {"reason": options.reason, **part})
     for entry in msgspec.json.decode(answer)["data"]:
-        print(_line(entry))
+        print_row(*_columns(entry))
 
 
 def add_post_options(parser: argparse.ArgumentParser) -> None:
@@ -101,10 +107,10 @@ def post_message(where: str, root_key: str, options: argparse.Namespace) -> None
     print(msgspec.json.decode(answer)["message_id"])
 
 
-def _line(entry: dict[str, Any]) -> str:
+def _columns(entry: dict[str, Any]) -> list[str]:
     gone = next((name for name in ("redacted", "expired", "erased") if entry.get(name)), None)
     target = f"of {entry['target']}" if "target" in entry else None
     users = ", ".join(entry.get("users", ()))
     told = (target, users, entry.get("name"), gone or entry.get("content"))
     about = (str(entry["sequence"]), entry["created_at"], entry["kind"], entry["sender"])
-    return "  ".join((*about, *filter(None, told)))
+    return [*about, *filter(None, told)]

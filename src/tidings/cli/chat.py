@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidings import __version__
-from tidings.cli.server_access import known_root_key, need_client, server_url, trust_of
+from tidings.cli.server_access import known_root_key, need_client, plain, server_url, trust_of
 from tidings.cli.terminal import Terminal, open_terminal
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
@@ -144,7 +144,7 @@ class Talk:
             if not line.strip():
                 continue
             if not self._client.is_live:
-                self._terminal.show(f"  (waiting for a connection: {_plain(line)})")
+                self._terminal.show(f"  (waiting for a connection: {plain(line)})")
             try:
                 self._waiting.add(self._client.send_nowait(self._chat, line))
                 self._none_waits.clear()
@@ -183,7 +183,7 @@ class Talk:
             case events.Message():
                 await self._show_message(event)
             case events.Edited(content=str(content)):
-                self._terminal.show(f"  ({event.sender} edited a message: {_plain(content)})")
+                self._terminal.show(f"  ({event.sender} edited a message: {plain(content)})")
             case events.Redacted():
                 self._terminal.show(f"  ({event.sender} redacted a message)")
             case events.ReceiptMoved() if event.chat == self._chat and event.user == self._other:
@@ -198,13 +198,13 @@ class Talk:
                 self._terminal.show("  (reconnected)")
             case events.SendFailed():
                 self._settle(event.client_message_id)
-                self._terminal.show(f"  (not sent: {_plain(event.content)}: {event.detail})")
+                self._terminal.show(f"  (not sent: {plain(event.content)}: {event.detail})")
             case _:
                 pass
 
     async def _show_message(self, message: "Message") -> None:
         time = message.created_at.astimezone().strftime("%H:%M")
-        content = _plain(message.content) if message.content is not None else f"({message.gone})"
+        content = plain(message.content) if message.content is not None else f"({message.gone})"
         self._mine = message.sequence if message.sender == self._me else 0
         if self._mine:
             self._settle(message.client_message_id)
@@ -223,8 +223,3 @@ class Talk:
         """Show whether the other user has received or read the newest message, if it is ours."""
         if 0 < self._mine <= delivered:
             self._terminal.say_status("read" if read >= self._mine else "delivered")
-
-
-def _plain(text: str) -> str:
-    """Replace control characters in another user's text, because a terminal could execute them."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

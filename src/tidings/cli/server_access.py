@@ -180,8 +180,13 @@ def of_tenant(where: str, tenant: str, *parts: str) -> str:
 
 
 def print_row(*columns: str | None) -> None:
-    """Print the columns that have a value."""
-    print("  ".join(column for column in columns if column is not None))
+    """Print the columns that have a value, on one line."""
+    print("  ".join(plain(column) for column in columns if column is not None))
+
+
+def plain(text: str) -> str:
+    """Replace control characters in a text, because a terminal could execute those of a user."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def add_server_option(parser: argparse.ArgumentParser) -> None:
