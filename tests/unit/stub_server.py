@@ -46,7 +46,7 @@ def stub_server(answer: Callable[[Asked], tuple[int, object]]) -> Iterator[Stub]
             self.end_headers()
             self.wfile.write(json.dumps(content).encode())
 
-        do_PUT = do_POST = do_GET
+        do_PUT = do_POST = do_DELETE = do_GET
 
         def log_message(self, format: str, *args: object) -> None:
             """Nobody reads it."""

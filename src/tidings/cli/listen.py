@@ -7,6 +7,7 @@ import http.client
 import os
 import secrets
 import signal
+import sys
 import urllib.error
 import urllib.request
 from base64 import b64decode
@@ -20,6 +21,7 @@ import msgspec
 from tidings.cli.environment import TENANT_KEY
 from tidings.cli.server_access import (
     NoRedirects,
+    NotNow,
     Row,
     add_server_option,
     known_root_key,
@@ -89,20 +91,37 @@ class _Listener:
         self._name, self._place, self._key = name, place, key
         self._secret = b64decode(secret.removeprefix("whsec_"))
         self._options = options
+        self._is_away = False
+        """Whether the server did not answer the last request for events."""
 
     def run(self) -> None:
         """Show and forward events until the time is over."""
         seconds = self._options.seconds
         ends, done = None if seconds is None else monotonic() + seconds, list[str]()
         while True:
-            answer = request("POST", f"{self._place}/pull", self._key, {"done": done})
-            events: list[Row] = msgspec.json.decode(answer)["data"]
+            events = self._pulled(done)
             # After a failure nothing more is forwarded, because events of a chat are in order.
             done = [event["delivery_id"] for event in takewhile(self._is_done, events)]
-            if ends is not None and monotonic() >= ends and not events:
+            if ends is not None and monotonic() >= ends:
                 return
             if len(done) < len(events) or not events:
                 sleep(PAUSE_SECONDS)
+
+    def _pulled(self, done: list[str]) -> list[Row]:
+        """Confirm events and return the next ones; none while the server does not answer.
+
+        The server returns again what was not confirmed.
+        """
+        try:
+            answer = request("POST", f"{self._place}/pull", self._key, {"done": done})
+        except NotNow as error:
+            if not self._is_away:
+                print(f"{error}; trying again", file=sys.stderr, flush=True)
+            self._is_away = True
+            return []
+        self._is_away = False
+        events: list[Row] = msgspec.json.decode(answer)["data"]
+        return events
 
     def _is_done(self, event: Row) -> bool:
         """Show an event and forward it; return False if it has to be forwarded again."""

@@ -146,18 +146,24 @@ class _Rows(msgspec.Struct):
     next_cursor: str | None
 
 
+class NotNow(SetupError):
+    """The server does not answer, or cannot do now what it is asked."""
+
+
 def request(method: str, url: str, root_key: str, body: object = None) -> bytes:
     """Send a request with the root key and return the body of the answer.
 
     Raises:
-        SetupError: The server declines or does not answer.
+        NotNow: The server does not answer, or fails, or is asked too often.
+        SetupError: The server declines.
     """
     try:
         return ask(method, url, root_key, ANSWER_SECONDS_MAX, body)
     except urllib.error.HTTPError as error:
-        raise SetupError(f"the server declined: {detail(error)}") from None
+        kind = NotNow if error.code == 429 or error.code >= 500 else SetupError
+        raise kind(f"the server declined: {detail(error)}") from None
     except (http.client.HTTPException, OSError) as error:
-        raise SetupError(f"the server does not answer: {error}") from None
+        raise NotNow(f"the server does not answer: {error}") from None
 
 
 def rows(
