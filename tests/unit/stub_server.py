@@ -44,7 +44,9 @@ def stub_server(answer: Callable[[Asked], tuple[int, object]]) -> Iterator[Stub]
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
+            self.wfile.write(
+                content if isinstance(content, bytes) else json.dumps(content).encode()
+            )
 
         do_PUT = do_POST = do_DELETE = do_GET
 

@@ -158,6 +158,13 @@ def test_acts_are_listed_up_to_the_limit(say: Say) -> None:
     assert lines == ["T1  root  put_user  acme  bob  refused  user.deleted"]
 
 
+def test_an_answer_that_is_no_json_is_printed_as_it_is(say: Say) -> None:
+    assert say(b"# TYPE up gauge\nup 1\n", "api", "GET", "/metrics") == (
+        ["# TYPE up gauge", "up 1"],
+        ["/metrics"],
+    )
+
+
 def test_what_users_wrote_stays_on_its_line_and_orders_nothing(say: Say) -> None:
     content = "ha\x1b]0;title\x07\n3  T3  message  bob  forged"
     entry = {"sequence": 2, "created_at": "T2", "kind": "message", "sender": "ann"}

@@ -44,8 +44,16 @@ def api(config: Config, options: argparse.Namespace) -> int:
     where = f"{url.rstrip('/')}{options.path}"
     answer = request(options.method, where, known_root_key(config), body)
     if answer:
-        print(msgspec.json.format(answer).decode())
+        print(_readable(answer))
     return 0
+
+
+def _readable(answer: bytes) -> str:
+    """Return JSON with line breaks, and anything else as it is: /metrics answers with text."""
+    try:
+        return msgspec.json.format(answer).decode()
+    except msgspec.DecodeError:
+        return answer.decode(errors="replace").rstrip("\n")
 
 
 def _parsed(body: str) -> object:
