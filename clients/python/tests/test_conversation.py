@@ -13,6 +13,7 @@ from tidings_client.events import (
     ChatResynced,
     Connected,
     Event,
+    Invited,
     Message,
     OtherEntry,
     Presence,
@@ -25,6 +26,7 @@ from tidings_client.frames import (
     Fetch,
     Gone,
     Hello,
+    InvitedFrame,
     Live,
     Page,
     Ping,
@@ -237,14 +239,16 @@ async def test_notices() -> None:
         ReceiptFrame("c", "bob", 4, 3),
         TypingNotice("c", "bob"),
         PresenceFrame("bob", False, NOON),
-        UnreadFrame("c", 7, True),
+        UnreadFrame("c", 7, True, 2),
+        InvitedFrame("g", "bob"),
     )
-    assert await talk.take(5) == [
+    assert await talk.take(6) == [
         CONNECTED,
         ReceiptMoved(chat="c", user="bob", delivered=4, read=3),
         Typing(chat="c", user="bob"),
         Presence(user="bob", online=False, last_seen=NOON),
-        UnreadChanged(chat="c", unread=7, exact=True),
+        UnreadChanged(chat="c", unread=7, exact=True, mentions=2),
+        Invited(chat="g", user="bob"),
     ]
 
 

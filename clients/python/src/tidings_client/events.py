@@ -224,6 +224,8 @@ class UnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
     chat: str
     unread: int
     exact: bool
+    mentions: int = 0
+    """How many of the unread messages mention the user."""
 
 
 class UnreadTotalChanged(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,6 +250,14 @@ class ScheduledFailed(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_id: str
     code: str
     """Code of the refusal, such as `chat.not_found`."""
+
+
+class Invited(msgspec.Struct, frozen=True, kw_only=True):
+    """Another user invites the user into a group; `api.invites` lists all open invitations."""
+
+    chat: str
+    user: str
+    """Who invites."""
 
 
 class ChatChanged(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,6 +338,7 @@ Event = (
     | UnreadTotalChanged
     | ChatChanged
     | ScheduledFailed
+    | Invited
     | Notification
     | NotificationRetracted
     | InboxUnreadChanged

@@ -220,6 +220,7 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     chat: str | None = None
     unread: int = 0
     unread_exact: bool = True
+    unread_mentions: int = 0
     inbox: str | None = None
     total: int = 0
     categories: dict[str, int] = {}
@@ -244,6 +245,13 @@ class UnreadTotalFrame(msgspec.Struct, tag_field="op", tag="unread_total", kw_on
     inboxes: dict[str, int]
     total: int
     exact: bool
+
+
+class InvitedFrame(msgspec.Struct, tag_field="op", tag="invited"):
+    """The user was invited into a group."""
+
+    chat: str
+    user: str
 
 
 class ScheduledFailedFrame(msgspec.Struct, tag_field="op", tag="scheduled_failed"):
@@ -349,6 +357,7 @@ ServerFrame = (
     | UnreadTotalFrame
     | ChatChangedFrame
     | ScheduledFailedFrame
+    | InvitedFrame
     | NotificationFrame
     | RetractedFrame
     | MarkedFrame

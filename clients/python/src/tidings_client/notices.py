@@ -8,6 +8,7 @@ import msgspec
 from tidings_client.events import (
     ChatChanged,
     Event,
+    Invited,
     Presence,
     ProfileChanged,
     ReceiptMoved,
@@ -19,6 +20,7 @@ from tidings_client.events import (
 from tidings_client.frames import (
     ChatChangedFrame,
     InboxMissedFrame,
+    InvitedFrame,
     MarkedFrame,
     PresenceFrame,
     ProfileFrame,
@@ -62,7 +64,12 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
             state = InboxStateChanged(**msgspec.structs.asdict(frame))
             return state, ("inbox state", state)
         case UnreadFrame(chat=str(chat)):
-            left = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
+            left = UnreadChanged(
+                chat=chat,
+                unread=frame.unread,
+                exact=frame.unread_exact,
+                mentions=frame.unread_mentions,
+            )
             return left, ("unread", chat)
         case UnreadTotalFrame():
             return UnreadTotalChanged(**msgspec.structs.asdict(frame)), ("unread total",)
@@ -70,5 +77,7 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
             return ChatChanged(chat=chat), ("chat changed", chat or "")
         case ScheduledFailedFrame(scheduled_id=name, chat=chat, code=code) if name:
             return ScheduledFailed(chat=chat, scheduled_id=name, code=code), ("scheduled", name)
+        case InvitedFrame(chat=chat, user=user):
+            return Invited(chat=chat, user=user), ("invited", chat)
         case _:
             return None
