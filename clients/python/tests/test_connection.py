@@ -4,13 +4,13 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import pytest
 from picows import WSFrame, WSListener, WSMsgType, WSParsedURL, WSTransport, ws_create_server
 
-from tidings_client import Backoff, Client, ClientStopped, Disconnected
+from tidings_client import Backoff, Client, ClientStopped, Disconnected, tcp
 from tidings_client.backoff import Ended, Stop
 from tidings_client.connection import CONNECT_SECONDS_MAX, Connection, TurnedAway
 from tidings_client.frames import Bye, Hello, Pong, ServerFrame, encode
@@ -186,6 +186,37 @@ async def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch)
     connection = Connection(lambda _: None)
     await connection.open(f"ws://two.example:{server.sockets[0].getsockname()[1]}/")
     await connection.close()
+    server.close()
+
+
+@contextmanager
+def silent(address: tuple[str, int]) -> Iterator[None]:
+    """An address that answers no request for a connection, because its queue is full."""
+    with socket.socket() as listening, ExitStack() as waiting:
+        listening.bind(address)
+        listening.listen(0)
+        for _ in range(2):
+            filling = waiting.enter_context(socket.socket())
+            filling.setblocking(False)
+            filling.connect_ex(address)
+        yield
+
+
+async def test_an_address_that_is_silent_does_not_hide_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def addresses(host: str, port: int, **_: object) -> list[object]:
+        black_hole, there = ("127.0.0.2", port), ("127.0.0.1", port)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", at) for at in (black_hole, there)]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+    monkeypatch.setattr(tcp, "ADDRESS_SECONDS_MAX", 0.01)
+    server = await ws_create_server(lambda _: Peer(closing(1000)), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with silent(("127.0.0.2", port)):
+        connection = Connection(lambda _: None)
+        await connection.open(f"ws://two.example:{port}/")
+        await connection.close()
     server.close()
 
 

@@ -9,9 +9,14 @@ import asyncio
 import socket
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from picows import WSParsedURL
+
+ADDRESS_SECONDS_MAX: Final = 3.0
+"""Time for an address that does not answer, while the host has others."""
+ADDRESSES_SECONDS_MAX: Final = 10.0
+"""Time for all of these together, so that the last address has its turn in every attempt."""
 
 
 class _Connected(socket.socket):
@@ -47,10 +52,12 @@ class TcpConnection:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
         failure = OSError(f"{url.host} has no address")
-        for family, kind, protocol, _, address in found:
+        seconds = min(ADDRESS_SECONDS_MAX, ADDRESSES_SECONDS_MAX / len(found)) if found else None
+        for number, (family, kind, protocol, _, address) in enumerate(found, 1):
             try:
-                self._socket = await _connected(_Connected(family, kind, protocol), address)
-            except OSError as error:
+                async with asyncio.timeout(seconds if number < len(found) else None):
+                    self._socket = await _connected(_Connected(family, kind, protocol), address)
+            except OSError as error:  # also if the time is over
                 failure = error
             else:
                 return self._socket
