@@ -262,9 +262,14 @@ class Backlog:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._begun: dict[object, float] = {}
+        self._unseen: list[Callable[[], float]] = []
         self._left, self._left_until = math.inf, 0.0
         """Start of the oldest work that others will finish, and the time by which they have
         finished all of it."""
+
+    def watch(self, age: Callable[[], float]) -> None:
+        """Count also work that this process cannot see; `age()` returns how old it may be."""
+        self._unseen.append(age)
 
     def begin(self, work: object, age: float = 0.0) -> None:
         """Record the start of work with this age; `end` is called with the same object."""
@@ -286,4 +291,5 @@ class Backlog:
         """Age of the oldest unfinished work; 0 if there is none."""
         now = self._loop.time()
         left = self._left if now < self._left_until else math.inf
-        return max(0.0, now - min(self._begun.values(), default=left), now - left)
+        begun = min(self._begun.values(), default=left)
+        return max(0.0, now - begun, now - left, *(age() for age in self._unseen))

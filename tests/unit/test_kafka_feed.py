@@ -1,28 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A feed whose consumer has failed, and does not recover."""
+"""A feed whose consumer has failed, or whose Kafka is silent."""
 
+import asyncio
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import GroupAuthorizationFailedError
 
 from tests.support.message_cipher import a_cipher
+from tests.support.waiting import until
 from tidings.buses import kafka_feed
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import FAILURES_MAX, KafkaFeed
 from tidings.ports.bus import FeedUnavailable
+from tidings.tasks import Backlog
 
 TOPICS = Topics()
 
 
 class Consumer:
-    """Stands for the consumer of the library, which raises the same error at every poll."""
+    """Stands for the consumer of the library, with one partition."""
 
     made: list["Consumer"]
 
     def __init__(self, **_: object) -> None:
         self.error: Exception | None = None
         self.is_stopped = False
+        self.answered_at: int | None = None
+        self.is_assigned = asyncio.Event()
+        self.is_assigned.set()
         self.made.append(self)
 
     def subscribe(self, *_: object, **__: object) -> None: ...
@@ -35,7 +42,14 @@ class Consumer:
     async def getmany(self, **_: object) -> dict[Any, Any]:
         if self.error is not None:
             raise self.error
+        await self.is_assigned.wait()
         return {}
+
+    def assignment(self) -> set[TopicPartition]:
+        return {TopicPartition(TOPICS.messages, 0)} if self.is_assigned.is_set() else set()
+
+    def last_poll_timestamp(self, _: TopicPartition) -> int | None:
+        return self.answered_at
 
 
 @pytest.fixture
@@ -47,6 +61,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Consumer]:
     Consumer.made = []
     monkeypatch.setattr(kafka_feed, "ensure_topics", ensure_topics)
     monkeypatch.setattr(kafka_feed, "AIOKafkaConsumer", Consumer)
+    monkeypatch.setattr(kafka_feed, "SILENT_SECONDS_MAX", 0.01)
     return Consumer.made
 
 
@@ -64,4 +79,34 @@ async def test_a_consumer_that_does_not_recover_is_replaced(
     assert [one.is_stopped for one in made] == [True, False]
     if isinstance(error, GroupAuthorizationFailedError):
         assert caplog.text.count("nothing can be taken from Kafka") == 1
+    await feed.close()
+
+
+async def test_a_worker_whose_kafka_is_silent_counts_as_behind(made: list[Consumer]) -> None:
+    """The library raises nothing meanwhile."""
+    backlog = Backlog()
+    feed = KafkaFeed(
+        servers=KafkaServers("localhost:9"), topics=TOPICS, cipher=a_cipher(), backlog=backlog
+    )
+    assert backlog.seconds == 0, "the worker itself counts a feed that it cannot join"
+    await feed.take(1)
+    await until(lambda: backlog.seconds > 0)
+    made[0].answered_at = 1
+    assert backlog.seconds == 0
+    await feed.close()
+    assert backlog.seconds == 0
+
+
+async def test_a_worker_that_waits_for_partitions_counts_as_behind(made: list[Consumer]) -> None:
+    backlog = Backlog()
+    feed = KafkaFeed(
+        servers=KafkaServers("localhost:9"), topics=TOPICS, cipher=a_cipher(), backlog=backlog
+    )
+    await feed.take(1)
+    made[0].is_assigned.clear()
+    taking = asyncio.create_task(feed.take(1))
+    await until(lambda: backlog.seconds > 0)
+    made[0].is_assigned.set()
+    await taking
+    assert backlog.seconds == 0
     await feed.close()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets: what is committed never runs ahead of what is finished."""
 
-from tidings.buses.kafka_feed import Offsets
+from tidings.buses.kafka_offsets import Offsets
 
 
 def test_a_partition_stands_before_the_first_unfinished_event() -> None:

@@ -232,6 +232,7 @@ def _run_worker(
         topics=Topics(others.kafka.prefix),
         cipher=core.vault.messages,
         group=f"{others.kafka.prefix}delivery",
+        backlog=others.backlog,
     )
     unread_recount = UnreadRecount(
         deliverer.states,

@@ -7,7 +7,7 @@ events are received again after a crash or a rebalance. This is harmless, howeve
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -26,11 +26,13 @@ from tidings.buses.kafka_clients import (
     stop_consumer,
     stop_producer,
 )
+from tidings.buses.kafka_offsets import Offsets
 from tidings.metrics import declared
 from tidings.metrics.counts import report_counts
 from tidings.metrics.meters import Reading, report
 from tidings.model import limits
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
+from tidings.tasks import Backlog
 from tidings.tracing.spans import TRACEPARENT
 from tidings.wire.events import MessageCipher
 
@@ -46,6 +48,9 @@ FAILURES_MAX: Final = 5
 """Number of failed polls in a row after which the consumer is replaced, since it may never recover.
 """
 LOG_SECONDS_MIN: Final = 60.0
+SILENT_SECONDS_MAX: Final = 1.5
+"""Time without an answer of Kafka after which events may wait there. Kafka answers a request for
+events after half a second even if there are none."""
 TRACE_BYTES_MAX: Final = 64
 DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
 """Maximum number of bytes that a dead letter copies from its record. The rest is cut off, because
@@ -53,55 +58,6 @@ the dead letter has additional headers and must fit into a record, too."""
 DEAD_LETTERS_WAITING_MAX: Final = 1_000
 """Maximum number of records that wait to become dead letters. At this number, `take` raises
 FeedUnavailable."""
-
-
-class Offsets:
-    """Tracks the finished events of each partition, and the offset that may be committed."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, OrderedDict[int, bool]] = {}
-        self._next: dict[int, int] = {}
-        self._committed: dict[int, int] = {}
-
-    def taken(self, partition: int, offset: int) -> None:
-        """Record that an event was taken. The offsets of a partition must ascend."""
-        self._open.setdefault(partition, OrderedDict())[offset] = False
-
-    def finished(self, partition: int, offset: int) -> None:
-        """Record that an event is finished, unless another worker has got the partition
-        meanwhile."""
-        taken = self._open.get(partition)
-        if taken is None or offset not in taken:
-            return
-        taken[offset] = True
-        while taken:
-            first, is_finished = next(iter(taken.items()))
-            if not is_finished:
-                break
-            del taken[first]
-            self._next[partition] = first + 1
-
-    def news(self) -> dict[int, int]:
-        """Return the offset to commit for each partition with events finished since the last
-        commit."""
-        return {
-            partition: offset
-            for partition, offset in self._next.items()
-            if self._committed.get(partition) != offset
-        }
-
-    def behind(self, partition: int, end: int) -> int:
-        """Return how many events of a partition that ends here are not finished."""
-        return max(0, end - self._next.get(partition, end))
-
-    def committed(self, offsets: dict[int, int]) -> None:
-        """Record that these offsets are committed."""
-        self._committed.update(offsets)
-
-    def give_away(self, partition: int) -> None:
-        """Stop tracking a partition, because another worker consumes it now."""
-        for of_partition in (self._open, self._next, self._committed):
-            of_partition.pop(partition, None)
 
 
 class KafkaFeed:
@@ -117,8 +73,11 @@ class KafkaFeed:
         topic: str | None = None,
         partitions: int = PARTITIONS_DEFAULT,
         keeps_refused: bool = False,
+        backlog: Backlog | None = None,
     ) -> None:
         """Set up the feed. It consumes `topic`, or the topic of messages if none is given.
+
+        `backlog` learns for how long Kafka has been silent.
 
         If the cipher cannot decrypt a record, the record becomes a dead letter if `keeps_refused`
         is True; otherwise it is dropped.
@@ -139,6 +98,13 @@ class KafkaFeed:
         self._failures = 0
         """Number of polls in a row that failed."""
         self._logged_at = -LOG_SECONDS_MIN
+        self._polling_since: float | None = None
+        """When the poll began that has not ended yet; None if there is none."""
+        self._heard: dict[TopicPartition, tuple[int | None, float]] = {}
+        """For each partition, the time of Kafka's last answer by the clock of the machine, and
+        since when this process knows of it, by the clock of its loop."""
+        if backlog is not None:
+            backlog.watch(self.silent_seconds)
         self.commits = 0
         self.failed_commits = 0
         report_counts(self, "kafka feed")
@@ -186,6 +152,7 @@ class KafkaFeed:
         to the group has ended with an error, it is not started again, and every poll raises that
         error.
         """
+        self._polling_since = asyncio.get_running_loop().time()
         try:
             found: dict[TopicPartition, list[Any]] = await self._consumer.getmany(
                 timeout_ms=TAKE_MS_MAX, max_records=most
@@ -197,8 +164,31 @@ class KafkaFeed:
             if isinstance(error, KafkaError | OSError):
                 raise FeedUnavailable(f"{type(error).__name__}: {error}") from error
             raise
+        finally:
+            self._polling_since = None
         self._failures = 0
         return found
+
+    def silent_seconds(self) -> float:
+        """Return for how long Kafka may have had events of which this worker does not know; 0 if
+        Kafka answers.
+
+        The library does not raise while it cannot reach a broker, and a poll waits without a limit
+        until the group has assigned partitions.
+        """
+        if self._consumer is None:
+            return 0.0
+        now, before = asyncio.get_running_loop().time(), self._heard
+        self._heard = {}
+        for part in self._consumer.assignment():
+            answered_at, known = self._consumer.last_poll_timestamp(part), before.get(part)
+            if known is None or known[0] != answered_at:
+                known = (answered_at, now)
+            self._heard[part] = known
+        since = min((since for _, since in self._heard.values()), default=now)
+        if self._polling_since is not None:
+            since = min(since, self._polling_since)
+        return now - since if now - since > SILENT_SECONDS_MAX else 0.0
 
     def dead_letter_later(self, received: FeedEvent, reason: str) -> None:
         """Queue a record to become a dead letter. The record is finished when that is written.
