@@ -11,6 +11,8 @@ from tests.support.message_cipher import a_cipher
 from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB, CAT, some_users
 from tests.support.waiting import WAIT_SECONDS, until
+from tidings.cluster import redis_link
+from tidings.cluster.channels import Subscription
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import REFRESHED_AT_ONCE, RedisRegistry
@@ -218,3 +220,32 @@ async def test_a_redis_that_hangs_is_not_waited_for(own_redis: RedisServer) -> N
             except RegistryUnavailable:
                 continue
     await link.close()
+
+
+async def test_connections_to_a_primary_that_became_a_replica_are_made_again(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name may lead to another server by now."""
+    monkeypatch.setattr(redis_link, "RENEW_SECONDS_MIN", 3_600.0)
+    ups = 0
+
+    def came_up() -> None:
+        nonlocal ups
+        ups += 1
+
+    async with a_link(own_redis.address) as link:
+        registry = RedisRegistry(link, "g1")
+        subscription = Subscription(link, (link.name("gateway", "g1"),), lambda _: None, came_up)
+        subscription.start()
+        await subscription.up()
+        before = await link.redis.client_id()
+        await link.redis.replicaof("127.0.0.1", "1")
+        with pytest.raises(RegistryUnavailable):
+            await registry.enter(ANN, "c1")
+        assert await link.redis.client_id() != before
+        await until(lambda: ups, equals=2)
+        between = await link.redis.client_id()
+        with pytest.raises(RegistryUnavailable):
+            await registry.enter(ANN, "c1")
+        assert await link.redis.client_id() == between, "it waits before it tries again"
+        await subscription.close()

@@ -4,11 +4,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisClusterException, RedisError
+from redis.exceptions import ReadOnlyError, RedisClusterException, RedisError
 
 from tidings.cluster.redis_servers import RedisServers, Value
 from tidings.metrics.counts import report_counts
@@ -20,6 +21,10 @@ log = logging.getLogger("tidings.registry")
 ANSWER_SECONDS_MAX: Final = 0.25
 """Timeout of a call. Redis answers in less than a millisecond, unless it or the network has a
 problem."""
+
+RENEW_SECONDS_MIN: Final = 10.0
+"""Minimum time between two attempts to find a server that takes writes. Each of them ends the
+subscriptions, and gateways then compare the heads of all connections."""
 
 T = TypeVar("T")
 
@@ -71,6 +76,7 @@ class RedisLink:
         self._answer_seconds_max = answer_seconds_max
         self._connections = servers.connect(answer_seconds_max)
         self._is_up = True
+        self._renewed_at = -RENEW_SECONDS_MIN
 
     @property
     def redis(self) -> Redis:
@@ -107,10 +113,22 @@ class RedisLink:
         except TROUBLE as trouble:
             self.failures += 1
             self._log_change(False, trouble)
+            if isinstance(trouble, ReadOnlyError):
+                await self._renew()
             raise RegistryUnavailable(f"{type(trouble).__name__}: {trouble}") from trouble
         self._log_change(True, None)
         raise_swallowed_cancellation(asked)
         return answer
+
+    async def _renew(self) -> None:
+        """Connect again after Redis refused a write, because the name of the server may lead to
+        another one by now. Connections to a primary that has become a replica do not end by
+        themselves, and only writes fail on them."""
+        now = asyncio.get_running_loop().time()
+        if now - self._renewed_at >= RENEW_SECONDS_MIN:
+            self._renewed_at = now
+            with suppress(*TROUBLE):
+                await self._connections.renew()
 
     async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
         """Send messages to channels in one round trip; return the number of listeners per message.

@@ -92,6 +92,11 @@ class RedisConnections(Protocol):
         """Send messages to channels; return the number of listeners per message."""
         ...
 
+    async def renew(self) -> None:
+        """Close connections to a server that does not take writes any more, so that the next calls
+        and subscriptions look up its address again."""
+        ...
+
     async def close(self) -> None:
         """Close all connections."""
         ...
@@ -133,6 +138,11 @@ class ServerConnections:
             _ = pipeline.publish(channel, message)  # sent by `execute`, together with the others
         counts: list[int] = await pipeline.execute()
         return counts
+
+    async def renew(self) -> None:
+        # Calls that are under way end with the connection that they have.
+        await self._calls.disconnect(inuse_connections=False)
+        await self._subscriptions.disconnect()
 
     async def close(self) -> None:
         await self._calls.disconnect()
@@ -197,6 +207,9 @@ class ClusterConnections:
         async with self._free:
             counts: list[int] = await pipeline.execute()
         return counts
+
+    async def renew(self) -> None:
+        """Do nothing: a replica of a cluster answers with the address of its primary."""
 
     async def close(self) -> None:
         await self._cluster.aclose()
