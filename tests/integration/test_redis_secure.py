@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Redis with TLS and a user of few rights, and a cluster of three: all works as on one."""
 
+import asyncio
 import shlex
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
+from redis.asyncio import RedisCluster
+from redis.asyncio.client import PubSub
 from redis.exceptions import ResponseError
 
 from scripts.services.redis_secure import RedisClusterServers, SecureRedisServer
@@ -19,8 +22,8 @@ from tests.integration.test_redis_buckets import (
 from tests.integration.test_redis_handover import (
     Step,
     a_gateway,
+    a_parcel,
     a_sender,
-    test_a_gateway_that_is_gone_is_not_waited_for,
     test_a_notice_arrives_without_an_answer,
     test_answers_find_the_one_who_asked,
     test_each_gateway_gets_what_is_for_its_users_and_answers,
@@ -38,8 +41,9 @@ from tests.integration.test_redis_registry import (
 )
 from tests.support.certificates import Authority
 from tests.support.services import owned
-from tests.support.users import ANN, some_users
+from tests.support.users import ANN, BOB, some_users
 from tidings.assembly.jobs import redis_servers
+from tidings.cluster import handover
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
@@ -51,7 +55,6 @@ from tidings.ports.sessions import Bucket
 
 # What one Redis does, these do, too: `link` is one to each of them in turn.
 __all__ = [
-    "test_a_gateway_that_is_gone_is_not_waited_for",
     "test_a_notice_arrives_without_an_answer",
     "test_a_place_beyond_the_last_is_not_given_until_one_is_free",
     "test_a_refresh_tells_who_had_run_out",
@@ -171,6 +174,38 @@ async def test_a_hint_reaches_every_gateway(link: RedisLink) -> None:
         for step in steps.values():
             await step.until(step.hints.__len__)
             assert step.hints == [BroadcastPosted("acme", "news", 3)]
+
+
+@pytest.mark.parametrize("servers", ["cluster"], indirect=True)
+async def test_a_gateway_that_listens_on_another_server_of_the_cluster_is_heard(
+    link: RedisLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subscription stays where it is when the cluster moves the slot of its channel."""
+    cluster = cast(RedisCluster, link.redis)
+    _ = await cluster.initialize()
+    owner = cluster.get_node_from_key(link.name("gateway", "g1"))
+    other = next(node for node in cluster.get_primaries() if node != owner)
+
+    async def pubsub() -> PubSub:
+        return cluster.pubsub(other)
+
+    monkeypatch.setattr(link, "pubsub", pubsub)
+    step = Step(["c1"])
+    async with a_gateway(link, "g1", step), a_sender(link) as sender:
+        assert await sender.entries([a_parcel()], {"g1": [ANN]}) == {"g1": {"c1"}}
+
+
+@pytest.mark.parametrize("servers", ["cluster"], indirect=True)
+async def test_a_gateway_that_is_gone_is_waited_for_once_in_a_cluster(
+    link: RedisLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "SILENT_SECONDS", 3_600.0)
+    async with a_sender(link, 0.5) as sender:
+        await sender.entries([a_parcel()], {"gone": [BOB]})
+        assert sender.unanswered == 1
+        monkeypatch.setattr(sender, "_answer_seconds_max", 600.0)
+        async with asyncio.timeout(60):
+            await sender.entries([a_parcel()], {"gone": [BOB]})
 
 
 @pytest.mark.attack("H01", "S22")

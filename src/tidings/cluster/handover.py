@@ -40,6 +40,8 @@ from tidings.ports.world import Chance
 from tidings.tasks import Tasks
 
 ANSWER_SECONDS_MAX: Final = 1.0
+SILENT_SECONDS: Final = 10.0
+"""Time for which a gateway that did not answer is not waited for if Redis counts no listener."""
 COMPARE_AGAIN_SECONDS: Final = 1.0
 NOTICES_MAX: Final = 10_000
 NOTICES_AT_ONCE: Final = 200
@@ -105,6 +107,9 @@ class RedisHandover:
         self._requests = 0
         self._waiting: dict[int, _AwaitedAnswer] = {}
         self._questioned: dict[int, _Questioned] = {}
+        self._silent_until: dict[str, float] = {}
+        """Gateways that did not answer, and until when they are not waited for without a sign that
+        they listen."""
         self._reply_to = link.name("sender", chance.token(8).hex())
         self._subscription = Subscription(link, (self._reply_to,), self._take)
         self._notices: deque[tuple[str, bytes]] = deque()
@@ -140,6 +145,7 @@ class RedisHandover:
                 await waiting.done
         except TimeoutError:
             self.unanswered += len(waiting.missing)
+            self._note_silent(waiting.missing)
         except RegistryUnavailable:
             self._link.owes_comparison.set()
         except Exception:
@@ -165,8 +171,18 @@ class RedisHandover:
         ]
         listeners = await self._link.publish(messages)
         for gateway, count in zip(users, listeners, strict=True):
-            if count == 0:
-                waiting.gave_up(gateway)  # the gateway does not listen: no answer will come
+            if count == 0 and not self._may_listen(gateway):
+                waiting.gave_up(gateway)  # no answer will come
+
+    def _may_listen(self, gateway: str) -> bool:
+        """Whether an answer may come although Redis counts no listener."""
+        is_silent = self._silent_until.get(gateway, 0.0) > asyncio.get_running_loop().time()
+        return not self._link.counts_all_listeners and not is_silent
+
+    def _note_silent(self, gateways: set[str]) -> None:
+        now = asyncio.get_running_loop().time()
+        silent = {gateway: until for gateway, until in self._silent_until.items() if until > now}
+        self._silent_until = silent | dict.fromkeys(gateways, now + SILENT_SECONDS)
 
     def notice(
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
@@ -220,6 +236,8 @@ class RedisHandover:
         return self._link.name("gateway", gateway)
 
     def _take(self, message: HandoverMessage) -> None:
+        if isinstance(message, HandedOver):
+            self._silent_until.pop(message.gateway, None)
         if isinstance(message, HandedOver) and (waiting := self._waiting.get(message.request)):
             waiting.answered(message.gateway, message.connections)
         elif isinstance(message, GatewayAnswer) and (

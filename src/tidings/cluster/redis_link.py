@@ -84,6 +84,11 @@ class RedisLink:
         return self._connections.redis
 
     @property
+    def counts_all_listeners(self) -> bool:
+        """Whether `publish` counts all listeners. In a cluster, it may miss some of them."""
+        return self._connections.counts_all_listeners
+
+    @property
     def refused(self) -> int:
         """Number of received messages that were refused because this deployment did not encrypt
         them for their channel."""

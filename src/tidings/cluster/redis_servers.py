@@ -71,6 +71,8 @@ class RedisConnections(Protocol):
     """Connections to Redis, which are opened on demand and reopened after a failure."""
 
     redis: Redis
+    counts_all_listeners: bool
+    """Whether `publish` counts the listeners on all servers."""
 
     def tag(self, which: str) -> str:
         """Return the part of a key's name that decides on which server of a cluster the key is."""
@@ -104,6 +106,8 @@ class RedisConnections(Protocol):
 
 class ServerConnections:
     """Connections to one server."""
+
+    counts_all_listeners: bool = True
 
     def __init__(self, url: str, settings: dict[str, Any], answer_seconds_max: float) -> None:
         # A connection that broke while idle fails at its next use, so one retry is allowed.
@@ -152,6 +156,8 @@ class ServerConnections:
 class ClusterConnections:
     """Connections to the servers of a cluster; the URL names one of them."""
 
+    counts_all_listeners: bool = False
+
     def __init__(self, url: str, settings: dict[str, Any]) -> None:
         self._cluster = RedisCluster.from_url(
             url,
@@ -193,7 +199,8 @@ class ClusterConnections:
 
         It is on the server to which the Redis cluster assigns the first subscribed channel.
         `publish` sends to the same server. This matters because a message reaches listeners on
-        every server, but `publish` counts only the listeners on the server it sends to.
+        every server, but `publish` counts only the listeners on the server it sends to. A
+        subscription stays where it is if the cluster assigns the channel to another server.
         """
         _ = await self._cluster.initialize()  # reads the slots
         return self._cluster.pubsub()
