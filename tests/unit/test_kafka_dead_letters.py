@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records that no process of ours sealed: put aside without holding up or losing the others."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.support.message_cipher import a_cipher
 from tidings.buses import kafka_feed
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.ports.bus import FeedUnavailable
+from tidings.ports.bus import FeedEvent, FeedUnavailable
 
 TOPICS = Topics()
 JOBS = TOPICS.inbox_jobs
@@ -27,6 +28,9 @@ class Kafka:
         ]
         self.dead: list[bytes] = []
         self.is_broken = False
+        self.is_silent = False
+        self.asked = asyncio.Event()
+        self.fails = asyncio.Event()
         self.committed = 0
         self.stops = 0
 
@@ -41,6 +45,9 @@ class Kafka:
         (self.committed,) = places.values()
 
     async def send_and_wait(self, _topic: str, value: bytes, headers: object) -> None:
+        self.asked.set()
+        if self.is_silent:
+            await self.fails.wait()
         if self.is_broken:
             raise KafkaError("too large, or gone")
         self.dead.append(value)
@@ -114,3 +121,36 @@ async def test_forged_records_that_cannot_be_put_aside_do_not_pile_up(
         await feed.take(2)
     kafka.is_broken = False
     assert [one.value for one in await feed.take(2)] == [b"job 1"]
+
+
+async def test_a_dead_letter_does_not_wait_for_the_producer_that_failed_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A producer that is stopped never ends what it has not sent."""
+    broken, good = Kafka(), Kafka()
+    feed = a_feed(broken, monkeypatch)
+    broken.is_broken = broken.is_silent = True
+
+    async def start_producer(_: KafkaServers) -> Kafka:
+        return good
+
+    monkeypatch.setattr(kafka_feed, "start_producer", start_producer)
+    one = asyncio.create_task(feed.dead_letter(FeedEvent(0, 1, b"one"), "bad"))
+    await broken.asked.wait()
+    other = asyncio.create_task(feed.dead_letter(FeedEvent(0, 2, b"other"), "bad"))
+    await asyncio.sleep(0)
+    broken.fails.set()
+    with pytest.raises(FeedUnavailable):
+        await one
+    await other
+    assert (broken.stops, good.dead) == (1, [b"other"])
+
+
+async def test_a_dead_letter_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_feed, "DEAD_LETTER_SECONDS_MAX", 0.01)
+    kafka = Kafka()
+    feed = a_feed(kafka, monkeypatch)
+    kafka.is_silent = True
+    with pytest.raises(FeedUnavailable):
+        await feed.dead_letter(FeedEvent(0, 1, b"one"), "bad")
+    assert kafka.stops == 1

@@ -55,6 +55,8 @@ TRACE_BYTES_MAX: Final = 64
 DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
 """Maximum number of bytes that a dead letter copies from its record. The rest is cut off, because
 the dead letter has additional headers and must fit into a record, too."""
+DEAD_LETTER_SECONDS_MAX: Final = 10.0
+"""Maximum time to write a dead letter, which includes connecting to Kafka."""
 DEAD_LETTERS_WAITING_MAX: Final = 1_000
 """Maximum number of records that wait to become dead letters. At this number, `take` raises
 FeedUnavailable."""
@@ -91,6 +93,9 @@ class KafkaFeed:
         self._partitions = partitions
         self._consumer: Any = None
         self._producer: Any = None
+        self._producing = asyncio.Lock()
+        """Held while a dead letter is written. If one write fails, the producer is stopped, and
+        another write that waits for the same producer would never end."""
         self._offsets = Offsets()
         self._dead_letters: deque[tuple[FeedEvent, str]] = deque()
         """Records that wait to become dead letters, with the reasons."""
@@ -223,15 +228,16 @@ class KafkaFeed:
         ]
         if len(received.value) > DEAD_LETTER_BYTES_MAX:
             headers.append(("bytes", str(len(received.value)).encode()))
-        try:
-            if self._producer is None:
-                self._producer = await start_producer(self._servers)
-            dead = self._topics.dead_of(self._topic)
-            value = received.value[:DEAD_LETTER_BYTES_MAX]
-            await self._producer.send_and_wait(dead, value, headers=headers)
-        except (KafkaError, OSError) as error:
-            await self._stop_producer()  # some errors of a producer are for ever
-            raise FeedUnavailable(str(error)) from error
+        dead, value = self._topics.dead_of(self._topic), received.value[:DEAD_LETTER_BYTES_MAX]
+        async with self._producing:
+            try:
+                async with asyncio.timeout(DEAD_LETTER_SECONDS_MAX):
+                    if self._producer is None:
+                        self._producer = await start_producer(self._servers)
+                    await self._producer.send_and_wait(dead, value, headers=headers)
+            except (KafkaError, OSError) as error:  # a TimeoutError is an OSError
+                await self._stop_producer()  # some errors of a producer are for ever
+                raise FeedUnavailable(f"{type(error).__name__}: {error}") from error
 
     def lag(self) -> list[Reading]:
         """Return the number of events that this member of the group has not finished.
