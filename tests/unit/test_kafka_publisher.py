@@ -27,6 +27,12 @@ class Producer:
         self._answers = answers
         self.unanswered: list[asyncio.Future[None]] = []
         self.is_failing = False
+        self.hints = 0
+
+    async def send_and_wait(self, *_: object, **__: object) -> None:
+        self.hints += 1
+        if not self._answers:
+            await asyncio.Event().wait()
 
     async def send(self, *_: object, **__: object) -> "asyncio.Future[None]":
         if self.is_failing:
@@ -102,4 +108,35 @@ async def test_an_unexpected_error_does_not_end_the_publisher(
     publisher.start()
     publisher.cleaned(CHAT, (1,))
     await until(lambda: publisher.published == 1)
+    await publisher.close()
+
+
+async def test_after_a_hint_without_an_answer_nobody_waits_for_another(
+    producers: list[Producer | Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "HINT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(kafka, "NO_HINTS_SECONDS", 3_600.0)
+    silent = Producer(answers=False)
+    producers.append(silent)
+    publisher = a_publisher()
+    publisher.start()
+    await until(lambda: not producers)
+    for _ in range(3):
+        assert not await publisher.hint(CHAT, 1)
+    assert silent.hints == 1
+    await publisher.close()
+
+
+async def test_a_producer_that_confirms_no_hint_is_replaced(
+    producers: list[Producer | Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relay of its own publishes nothing else."""
+    monkeypatch.setattr(kafka, "HINT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(kafka, "NO_HINTS_SECONDS", 0.0)
+    monkeypatch.setattr(kafka, "FAILURES_MAX", 2)
+    producers += [Producer(answers=False), Producer(answers=True)]
+    publisher = a_publisher()
+    publisher.start()
+    await until(lambda: publisher.hint(CHAT, 1))
+    assert producers == []
     await publisher.close()

@@ -46,6 +46,9 @@ log = logging.getLogger("tidings.bus")
 
 WAITING_EVENTS_MAX: Final = 10_000
 HINT_SECONDS_MAX: Final = 2.0
+NO_HINTS_SECONDS: Final = 10.0
+"""Time after a hint that Kafka did not confirm, in which no other hint is sent. The relay delivers
+without hints meanwhile, instead of waiting for each of them."""
 LOG_SECONDS_MIN: Final = 10.0
 FAILURES_MAX: Final = 50
 """Number of failures in a row after which the producer is replaced, since it may never recover."""
@@ -108,6 +111,7 @@ class KafkaPublisher:
         self.published = 0
         self.dropped = 0
         self._failures = 0
+        self._hints_again_at = 0.0
         report_counts(self, "kafka publisher")
         bus.subscribe(self._on_appended, Appended)
 
@@ -128,14 +132,20 @@ class KafkaPublisher:
 
     async def hint(self, chat: ChatId, sequence: int) -> bool:
         """Send the workers the head of a chat; return True only if Kafka confirmed it."""
-        if self._producer is None:
+        now = asyncio.get_running_loop().time()
+        if self._producer is None or now < self._hints_again_at:
             return False
         event = self._sealed(encode_event(HintEvent(chat, sequence)))
         try:
             async with asyncio.timeout(HINT_SECONDS_MAX):
                 await self._producer.send_and_wait(self._topics.messages, event, key=chat.encode())
         except (KafkaError, TimeoutError):
+            self._hints_again_at = now + NO_HINTS_SECONDS
+            # A process that publishes nothing else would keep a producer that does not recover.
+            self._failures += 1
+            self._is_waiting.set()
             return False
+        self._failures = 0
         return True
 
     def cleaned(self, chat: ChatId, sequences: tuple[int, ...]) -> None:
