@@ -166,6 +166,22 @@ async def test_a_message_with_an_id_of_the_application_is_sent_once_by_two_runs(
         assert (await client.send(chat, "ok", client_message_id="reply-1")) == first
 
 
+async def test_what_still_waits_in_the_outbox_can_be_sent_again(town: Town, tmp_path: Path) -> None:
+    chat = await a_direct_chat(town)
+    nowhere = Client(
+        "http://127.0.0.1:9", token=lambda: "t", storage=FileStorage(tmp_path / "alice.db")
+    )
+    async with nowhere:
+        nowhere.send_nowait(chat, "ok", client_message_id="reply-1")
+    async with a_client(town, storage=FileStorage(tmp_path / "alice.db")) as client:
+        again = [client.send(chat, "ok", client_message_id="reply-1") for _ in range(2)]
+        with pytest.raises(Refused, match=r"send\.conflict"):
+            client.send_nowait(chat, "no", client_message_id="reply-1")
+        first, second = await asyncio.gather(*again)
+        assert first == second
+        assert (await client.history(chat)).head == first.sequence == 2
+
+
 async def test_history(town: Town) -> None:
     chat = await a_direct_chat(town)
     async with a_client(town) as alice:

@@ -93,7 +93,7 @@ class Client:
         self._queue = EventQueue(lambda mark: self._conversation.taken(mark))
         self._conversation: Conversation
         self._keeper: Keeper
-        self._answers: dict[OutgoingKey, asyncio.Future[Sent]] = {}
+        self._answers: dict[OutgoingKey, list[asyncio.Future[Sent]]] = {}
         self._promises = Promises()
         self._running: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -279,7 +279,8 @@ class Client:
         members, or `["*"]` for everyone. No push notices are sent for a `silent` message.
         `attachments` are files that `api.files.upload` returned; then the content may be empty.
         If a later run may send the same message again, choose its `client_message_id`: for seven
-        days the server recognises the repeat.
+        days the server recognises the repeat. If the message is still in the outbox, this waits for
+        it.
 
         The message is first saved in the outbox. It is then sent until it is answered, even after
         lost connections and, if the storage outlives the process, after restarts. Cancelling this
@@ -293,11 +294,14 @@ class Client:
         """
         options = (reply_to, tuple(mentions), silent, tuple(attachments))
         key = self._post(chat, content, ttl_seconds, content_type, client_message_id, *options)
-        answer = self._answers[key] = self._loop.create_future()
+        answers, answer = self._answers.setdefault(key, []), self._loop.create_future()
+        answers.append(answer)
         try:
             return await self._promises.wait(answer)
         finally:
-            del self._answers[key]
+            answers.remove(answer)
+            if not answers:
+                del self._answers[key]
 
     def send_nowait(
         self,
@@ -377,8 +381,8 @@ class Client:
             attachments=attachments,
         )
         self._conversation.follow(chat)  # the message has its place among the entries
-        self._conversation.sending.post(message)
-        self._journal.post(message).add_done_callback(partial(self._stored, message.key))
+        if self._conversation.sending.post(message):
+            self._journal.post(message).add_done_callback(partial(self._stored, message.key))
         return message.key
 
     def _stored(self, key: OutgoingKey, kept: "asyncio.Future[None]") -> None:
@@ -387,8 +391,7 @@ class Client:
             self._conversation.pump(self._loop.time())
 
     def _came_of(self, key: OutgoingKey, outcome: Sent | Refused) -> bool:
-        answer = self._answers.get(key)
-        if answer is None or answer.done():
-            return False
-        settle(answer, outcome)
-        return True
+        answers = [answer for answer in self._answers.get(key, ()) if not answer.done()]
+        for answer in answers:
+            settle(answer, outcome)
+        return bool(answers)

@@ -85,6 +85,11 @@ class Outbox:
     def __contains__(self, key: OutgoingKey) -> bool:
         return key in self._slots
 
+    def waiting(self, key: OutgoingKey) -> Outgoing | None:
+        """Return the message with this key; None if none is in the outbox."""
+        slot = self._slots.get(key)
+        return None if slot is None else slot.message
+
     def add(self, message: Outgoing) -> None:
         """Add a message, which is sent after `stored` is called for it.
 

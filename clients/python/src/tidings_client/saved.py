@@ -42,6 +42,11 @@ class Outgoing(msgspec.Struct, frozen=True):
         """The key of the message in the outbox."""
         return self.chat, self.client_message_id
 
+    def is_same(self, other: "Outgoing") -> bool:
+        """Return whether another message with this key is the same one, posted once more."""
+        posted = {"created_at_ms": self.created_at_ms, "after": self.after, "epoch": self.epoch}
+        return msgspec.structs.replace(other, **posted) == self
+
     def after_in(self, epoch: str | None) -> int | None:
         """Return `after` for a send in this epoch. In another epoch, the sequence means nothing,
         and only 0 is certain."""

@@ -51,12 +51,21 @@ class Sending:
         self._notebook = notebook
         self._outcome = outcome
 
-    def post(self, message: Outgoing) -> None:
+    def post(self, message: Outgoing) -> bool:
         """Add a message to the outbox; it is sent after `stored` is called.
 
-        Raises the same errors as `Outbox.add`.
+        Return False if the same message is waiting already, for example since an earlier run.
+
+        Raises:
+            OutboxFull: Too many messages are waiting.
+            Refused: Another message with this client_message_id is waiting.
         """
-        self._outbox.add(message)
+        waiting = self._outbox.waiting(message.key)
+        if waiting is None:
+            self._outbox.add(message)
+        elif not waiting.is_same(message):
+            raise Refused("send.conflict", "another message with this client_message_id waits")
+        return waiting is None
 
     def stored(self, key: OutgoingKey) -> None:
         """Record that the storage has saved the message, so that it can be sent."""
