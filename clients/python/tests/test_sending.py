@@ -3,9 +3,12 @@
 
 from datetime import timedelta
 
+import pytest
+
 from clients.python.tests.entries import NOON, message
 from clients.python.tests.talking import Talk
-from tidings_client.errors import Refused, SendExpired
+from tidings_client import outbox
+from tidings_client.errors import OutboxFull, Refused, SendExpired
 from tidings_client.events import Message, SendFailed
 from tidings_client.frames import RefusedFrame, Send, SentFrame
 from tidings_client.outbox import AGE_MS_MAX
@@ -169,6 +172,20 @@ async def test_no_is_an_event_if_nobody_waits_and_is_forgotten_once_taken() -> N
     assert await talk.take(1) == [failed]
     talk.save()
     assert talk.storage.load().outbox == []
+
+
+async def test_failures_that_nobody_reads_fill_the_outbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MESSAGES_MAX", 2)
+    talk = Talk()
+    talk.connect(live=False)
+    for number, name in enumerate(("a", "b"), 1):
+        talk.post(name)
+        talk.save()
+        talk.hear(RefusedFrame("chat.not_found", "no such chat", False, str(number)))
+    with pytest.raises(OutboxFull):
+        talk.post("c")
+    await talk.take(1)
+    talk.post("c")
 
 
 async def test_after_six_days_it_fails_visibly_instead_of_being_sent() -> None:

@@ -178,8 +178,7 @@ class Conversation:
                 self._notebook.changes.erasures = place
                 self._notebook.wake()
             case _:
-                self._notebook.changes.settle(mark.key)
-                self._notebook.wake()
+                self.sending.told(mark.key)
         if self._is_welcome:
             self._say_received(is_tick=False)
 

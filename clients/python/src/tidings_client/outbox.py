@@ -73,6 +73,8 @@ class Outbox:
         self._slots: dict[OutgoingKey, _Slot] = {}
         """All messages, in the order in which they were posted."""
         self._serial = 0
+        self._failures = 0
+        """Number of failed messages whose failure the application does not know yet."""
         self._changed: set[str] = set()
         """Chats in which a message may have become due."""
         self._rests_until = 0.0
@@ -97,7 +99,7 @@ class Outbox:
             OutboxFull: Too many messages are waiting.
             ValueError: A message with this client_message_id is already waiting.
         """
-        if len(self._slots) >= MESSAGES_MAX:
+        if len(self._slots) + self._failures >= MESSAGES_MAX:
             raise OutboxFull(f"{MESSAGES_MAX} messages are waiting already")
         if message.key in self._slots:
             raise ValueError(f"{message.client_message_id} is waiting already in this chat")
@@ -174,6 +176,14 @@ class Outbox:
         queue.asked_until = max(queue.asked_until, asked_until)
         queue.rests_until = asked_until + self._jitter(0, longest)
         self._changed.add(slot.message.chat)
+
+    def failed(self) -> None:
+        """Count a failed message, which takes up room until the application knows of it."""
+        self._failures += 1
+
+    def told(self) -> None:
+        """Record that the application knows of a failed message."""
+        self._failures -= 1
 
     def lost(self) -> None:
         """Handle the loss of the connection: all messages in flight must be sent again."""

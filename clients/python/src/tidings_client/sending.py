@@ -151,7 +151,14 @@ class Sending:
             code=refused.code,
             detail=refused.detail,
         )
+        self._outbox.failed()
         self._queue.put(event, Reported(message.key))
+
+    def told(self, key: OutgoingKey) -> None:
+        """Forget a failed message, because the application has got the report."""
+        self._outbox.told()
+        self._notebook.changes.settle(key)
+        self._notebook.wake()
 
 
 def own_entry(message: Outgoing, sender: str, frame: SentFrame) -> Entry:
