@@ -15,7 +15,10 @@ from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.model import limits
 from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.delivery import EncodedEntry
+from tidings.ports.log import Page
+from tidings.wire.codes import Close
 from tidings.wire.frames import HeadsFrame, encode
 
 NOWHERE = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
@@ -174,12 +177,48 @@ async def test_entries_during_hello_count_and_removals_are_looked_up(bench: Gate
     assert [told["chat"] for told in line.of("gone")] == [left]
 
 
-async def test_comparing_heads_finds_what_was_not_delivered(bench: GatewayBench) -> None:
+async def test_comparing_heads_finds_what_was_not_delivered(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chat = await bench.group(ANN, BOB)
     line = await bench.line().live(BOB, catch_up="heads")
     assert line.progress.chats() == [chat]
-    assert line.reconcile({chat: 5, NOWHERE: 2})
-    await line.until(lambda: line.heads == {chat: 5, NOWHERE: 2})
+    monkeypatch.setattr(line, "deliver", lambda *_, **__: None)
+    await bench.post(ANN, chat, 4)
+    new = await bench.group(ANN, BOB)
+    assert line.reconcile({chat: 5, new: 1})
+    await line.until(lambda: line.heads == {chat: 5, new: 1})
+    assert line.progress.chats() == [chat, new]
+
+
+async def test_a_removal_that_was_not_delivered_is_found_when_heads_are_compared(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, kept = await bench.group(ANN, BOB), await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, catch_up="heads")
+    monkeypatch.setattr(line, "deliver", lambda *_, **__: None)
+    await bench.core.verbs.remove_member(ANN, left, BOB)
+    for chat in (left, kept):
+        await bench.post(ANN, chat)
+    assert line.reconcile({left: 3, kept: 2})
+    await line.until(lambda: line.heads[kept] == 2)
+    assert line.of("gone") == [{"op": "gone", "chat": left}]
+    assert line.heads[left] == 1, "nothing of what happened after the removal"
+    assert line.progress.chats() == [kept]
+
+
+async def test_a_connection_closes_if_it_cannot_be_certain_who_is_a_member(
+    bench: GatewayBench,
+) -> None:
+    async def fail(_read: object) -> Page:
+        raise StoreUnavailable
+
+    chat = await bench.group(ANN, BOB)
+    line = bench.line(context=bench.desk_with_reads(fail))
+    await line.live(BOB, catch_up="heads")
+    assert line.reconcile({chat: 2})
+    await line.until(lambda: line.closes)
+    assert line.closes == [Close.OVERLOADED]
 
 
 # What else a client may say about a chat that it does not follow.

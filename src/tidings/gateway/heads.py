@@ -24,7 +24,9 @@ from tidings.gateway.progress import (
 from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.ids import CHAT, ChatId, UserKey
-from tidings.model.refusals import ChatNotFound
+from tidings.model.refusals import ChatNotFound, Unavailable
+from tidings.ports.store import set_requester, user_requester
+from tidings.wire.codes import Close
 from tidings.wire.frames import GoneFrame, HeadsFrame, Resync, encode
 
 
@@ -108,6 +110,35 @@ class UnfollowedChats:
             unfollowed[chat] = Unfollowed(head, is_small)
             self._news[chat] = None
             self._gather()
+
+    def compare(self, heads: Mapping[ChatId, int]) -> None:
+        """Send current heads whose entries have not arrived.
+
+        One of these entries may have removed the user. Therefore the membership is checked first.
+        """
+        missed = {chat: head for chat, head in heads.items() if self._is_missed(chat, head)}
+        if missed:
+            self._connection.start(self._note_missed(missed))
+
+    def _is_missed(self, chat: ChatId, head: int) -> bool:
+        progress = self._connection.progress
+        known = progress.unfollowed.get(chat)
+        return progress.get(chat) is None if known is None else head > known.head
+
+    async def _note_missed(self, heads: Mapping[ChatId, int]) -> None:
+        set_requester(user_requester(self._user))
+        unfollowed = self._connection.progress.unfollowed
+        try:
+            for chat, head in heads.items():
+                known = unfollowed.get(chat)
+                found = await self._look_up(chat, None, known)
+                # The user may have left the chat meanwhile, or have begun to follow it.
+                is_same = (chat in unfollowed) == (known is not None)
+                if found is not None and is_same and self._is_missed(chat, head):
+                    self.note(chat, max(head, found.head), is_small=found.is_small)
+        except Unavailable:
+            # The client must not miss these heads, or go on with a chat that it has left.
+            self._connection.close(Close.OVERLOADED)
 
     def _gather(self) -> None:
         if not self._is_gathering:

@@ -356,13 +356,14 @@ class Stream:
         """
         if self._early is not None:
             return False
-        progress = self._connection.progress
+        progress, is_by_heads = self._progress, self._conversation.is_by_heads
+        if is_by_heads:
+            self._unfollowed.compare(heads)
         for chat, head in heads.items():
             position = progress.get(chat)
-            if position is None and self._connection.conversation.is_by_heads:
-                self._unfollowed.note(chat, head, is_small=False)
-            elif position is None:
-                progress.start(chat, newest_start(head), head, is_small=False)
+            if position is None:
+                if not is_by_heads:
+                    progress.start(chat, newest_start(head), head, is_small=False)
             elif head > position.sent:
                 position.head = max(position.head, head)
                 position.is_behind = True
