@@ -82,6 +82,28 @@ async def test_a_message_that_two_owners_answer_is_answered_once(client: Client)
     assert [frame["op"] for frame in client.wire.told] == ["sent", "refused"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"content": "x" * 5_000}, "content.too_large"),
+        ({"client_message_id": "m" * 60_000}, "request.invalid"),
+        ({"ttl_seconds": 2**63}, "request.invalid"),
+        ({"mentions": ["m" * 60_000]}, "request.invalid"),
+        ({"attachments": ["a" * 60_000]}, "request.invalid"),
+    ],
+)
+async def test_a_front_keeps_no_message_that_is_refused_anyway(
+    client: Client, remote: RemoteOwner, forwarded: Forwarded, wrong: dict[str, object], code: str
+) -> None:
+    remote.detach()
+    right = {"op": "send", "id": "r1", "chat": "ch_1", "client_message_id": "m1", "content": "hi"}
+    says(client, **right | wrong)
+    assert [(frame["op"], frame["code"]) for frame in client.wire.told] == [("refused", code)]
+    remote.attach(forwarded)
+    client.connection.requests.repeat()  # type: ignore[attr-defined]
+    assert forwarded.sent == []
+
+
 async def test_what_was_read_while_there_was_no_owner_is_stored_by_the_next_one(
     bench: GatewayBench, client: Client, remote: RemoteOwner, forwarded: Forwarded
 ) -> None:

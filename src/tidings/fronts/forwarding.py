@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions.chat.sending import check_draft
 from tidings.fronts.messages import Answered, AwayChanged, Opened, Perform, Renewed, SendToSocket
 from tidings.fronts.remote import RemoteOwner
 from tidings.gateway.connection import Connection
@@ -14,11 +15,9 @@ from tidings.gateway.requests import Requests
 from tidings.model import limits
 from tidings.model.chats import Move
 from tidings.model.ids import ChatId
-from tidings.model.refusals import TooManyWaiting
+from tidings.model.refusals import Refusal, TooManyWaiting
 from tidings.wire.frames import Away, ClientFrame, SendFrame, TypingFrame
 
-TTL_SECONDS_MAX: Final = 1 << 62
-"""Largest number of seconds that is passed on; messages to the owner have no larger integers."""
 REPEATED_MS: Final = 30_000
 """Age up to which a read mark is repeated. An owner stores it within seconds, and another one comes
 within ten."""
@@ -57,8 +56,18 @@ class ForwardingRequests(Requests):
         if self._waiting + len(self._sends) >= limits.CONNECTION_REQUESTS_MAX:
             self._connection.refuse(TooManyWaiting(), frame.id)
             return
-        if frame.ttl_seconds is not None and abs(frame.ttl_seconds) > TTL_SECONDS_MAX:
-            frame.ttl_seconds = TTL_SECONDS_MAX  # refused like any other that is too long
+        try:
+            check_draft(
+                frame.client_message_id,
+                frame.content,
+                frame.content_type,
+                frame.ttl_seconds,
+                frame.options,
+            )
+        except Refusal as refusal:
+            # The owner would refuse it too. While there is none, long frames would fill the memory.
+            self._connection.refuse(refusal, frame.id)
+            return
         self._sends.append(frame)
         self._forward(frame)
 

@@ -228,6 +228,25 @@ class Send:
         self._answer(refusal, False)
 
 
+def check_draft(
+    client_message_id: str,
+    content: str,
+    content_type: str | None,
+    ttl_seconds: int | None,
+    options: SendOptions | None,
+    *,
+    is_scheduled: bool = False,
+) -> None:
+    """Refuse a message that is wrong in itself, whoever sends it to whichever chat."""
+    if not content or len(content) > CONTENT_CHARS_SURE:
+        if content or options is None or not options.attachments:
+            check_content(content)
+    check_message_fields(client_message_id, content_type, ttl_seconds, is_scheduled=is_scheduled)
+    if options is not None:
+        check_mentions(options.mentions)
+        check_attachments(options.attachments)
+
+
 class Post(msgspec.Struct, frozen=True):
     """Post a message to a chat exactly once, however often the request is repeated."""
 
@@ -267,14 +286,16 @@ class Post(msgspec.Struct, frozen=True):
         tenant = tenant_of(sender)
         meter = None
         try:
-            if not content or len(content) > CONTENT_CHARS_SURE:
-                if content or options is None or not options.attachments:
-                    check_content(content)
-            check_message_fields(
-                client_message_id, content_type, ttl_seconds, is_scheduled=is_scheduled
+            check_draft(
+                client_message_id,
+                content,
+                content_type,
+                ttl_seconds,
+                options,
+                is_scheduled=is_scheduled,
             )
-            if options is not None:
-                self._check_options(options)
+            if options is not None and not self.log.may_append("message", has_options=True):
+                raise Unavailable(NOT_YET)
             if self.quotas is not None:
                 meter = self.quotas.meter("messages", tenant)
                 if meter.left <= 0:
@@ -294,12 +315,6 @@ class Post(msgspec.Struct, frozen=True):
             self._propose_later(draft)
         else:
             self._propose(draft, rule, None)
-
-    def _check_options(self, options: SendOptions) -> None:
-        check_mentions(options.mentions)
-        check_attachments(options.attachments)
-        if not self.log.may_append("message", has_options=True):
-            raise Unavailable(NOT_YET)
 
     def _propose(self, draft: _Draft, rule: RetentionRule, verdict: Verdict) -> None:
         """Propose a message, with the verdict of the tenant's hook.
