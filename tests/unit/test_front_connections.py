@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.support.users import ANN
+from tests.support.users import ANN, some_users
 from tests.support.waiting import WAIT_SECONDS, some_turns
 from tests.unit.fake_wire import Client, Part
 from tests.unit.fronts_bench import CALLER, Forwarded, Pair, socket_pairs
@@ -22,10 +22,16 @@ from tidings.fronts.forwarding import REPEATED_MS, FrontConnection
 from tidings.fronts.front import Front
 from tidings.fronts.link import FrontLink, LinkLost
 from tidings.fronts.messages import Answered, FrontMessage, LinkQuestion, Moved, Perform
-from tidings.fronts.remote import RemoteOwner, RemoteReceipts
+from tidings.fronts.remote import (
+    READS_MAX,
+    USER_READS_MAX,
+    RemoteOwner,
+    RemoteReceipts,
+    RemoteVerbs,
+)
 from tidings.gateway.registration import HeadReconciler
 from tidings.model.chats import Move
-from tidings.model.ids import ChatId
+from tidings.model.ids import ChatId, UserKey
 from tidings.ports.store import current_requester
 
 _decode = msgspec.msgpack.Decoder(FrontMessage).decode
@@ -183,6 +189,28 @@ async def test_a_front_that_is_given_up_ends(
     (await joined(front, bench, pair)).close()
     async with asyncio.timeout(WAIT_SECONDS):
         await front.ended
+
+
+async def test_one_busy_user_holds_up_nobody_else_at_a_front(
+    remote: RemoteOwner, forwarded: Forwarded
+) -> None:
+    verbs = RemoteVerbs(remote)
+
+    def readers() -> list[UserKey]:
+        """Who reads now, according to what the owner was asked."""
+        asked = [one for one in forwarded.sent if isinstance(one, LinkQuestion)]
+        return [questions.ENTRIES.decode_arguments(one.arguments)[0] for one in asked]
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(verbs.entries(ANN, ChatId(f"ch_{n}"))) for n in range(100)]
+        await some_turns()
+        assert readers() == [ANN] * USER_READS_MAX
+        others = some_users(READS_MAX)
+        tasks += [group.create_task(verbs.entries(user, ChatId("ch_1"))) for user in others]
+        await some_turns()
+        assert readers() == [ANN] * USER_READS_MAX + others[: READS_MAX - USER_READS_MAX]
+        for task in tasks:
+            task.cancel()
 
 
 async def test_an_owner_gets_no_answer_to_a_question_of_an_earlier_one(

@@ -22,6 +22,8 @@ from tidings.model.chats import ChatHead, Move, Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.log import Page
+from tidings.ports.store import user_requester
+from tidings.stores.scheduler import Scheduler, in_turn
 
 T = TypeVar("T")
 
@@ -30,6 +32,11 @@ AWAY_SECONDS_MAX: Final = 10.0
 READS_MAX: Final = 64
 """Number of reads that a front asks for at once. When thousands of clients catch up, the answers
 would fill the memory of the owner, which reads faster than a front writes to sockets."""
+USER_READS_MAX: Final = 4
+"""Number of reads of one user among them. The owner runs even fewer at once."""
+WAITING_READS_MAX: Final = 1_000_000
+"""Number of reads that may wait at a front. Each connection has only a few, or a limited number if
+its client asks for them."""
 
 
 class RemoteOwner:
@@ -84,7 +91,13 @@ class RemoteVerbs:
 
     def __init__(self, owner: RemoteOwner) -> None:
         self._owner = owner
-        self._reading = asyncio.Semaphore(READS_MAX)
+        self._reads = Scheduler(
+            "reads of a front",
+            slots=READS_MAX,
+            user_slots=USER_READS_MAX,
+            user_waiting_max=WAITING_READS_MAX,
+            waiting_max=WAITING_READS_MAX,
+        )
         self.read = self
         self.count_total = self
         self.count_unread = self
@@ -100,7 +113,7 @@ class RemoteVerbs:
         limit: int = limits.PAGE_DEFAULT,
     ) -> Page:
         """Return a part of a log."""
-        async with self._reading:
+        async with in_turn(self._reads, user_requester(user)):
             return await self._owner.ask(questions.ENTRIES, user, chat, after, before, limit)
 
     async def mark(self, user: UserKey, chat: ChatId, delivered: int, read: int) -> None:
@@ -109,7 +122,7 @@ class RemoteVerbs:
 
     async def list_heads(self, user: UserKey) -> list[ChatHead]:
         """Return the chats of a user with their heads."""
-        async with self._reading:
+        async with in_turn(self._reads, user_requester(user)):
             return await self._owner.ask(questions.CHATS, user)
 
     async def ids(self, user: UserKey) -> list[ChatId]:
