@@ -114,7 +114,7 @@ async def keep_the_largest_people(store: Store) -> None:
     await store.tenants.add_key(an_api_key("k" * 64))
     await store.users.put(somebody(0), display_name=name, phone_number="+" + "4" * 15, now=NOW)
     await store.data_keys.add(a_key(somebody(0), b"w" * 128))
-    await store.deployment.keep_sealed("n" * 64, "m" * 16, b"s" * 256)
+    await store.deployment.keep_first_sealed("n" * 64, "m" * 16, b"s" * 256)
 
 
 async def keep_the_largest_of_identity(store: Store) -> None:

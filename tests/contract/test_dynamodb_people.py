@@ -252,7 +252,7 @@ async def test_signing_keys_are_taken_over_step_by_step(place: Place) -> None:
     tenants = DynamoTenants(place.dynamo, place.revocations)
     await tenants.put(a_tenant(), a_signing_key("s1"))
     deployment = DynamoDeployment(place.dynamo, "epoch", Formats(place.dynamo, ManualClock(), 0))
-    await deployment.keep_sealed("pepper", "other", b"sealed")
+    await deployment.keep_first_sealed("pepper", "other", b"sealed")
 
     found = await tenants.signing_keys_wrapped_by_others("m2", 5)
     assert found == [a_signing_key("s1")], "and nothing else that a master key seals"

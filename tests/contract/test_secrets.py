@@ -142,7 +142,7 @@ async def test_keys_and_secrets_are_there_after_a_restart(engine: Engine) -> Non
         await store.data_keys.add(a_key(ANN))
         await store.data_keys.add(a_key(BOB))
         await destroy(store, BOB)
-        await store.deployment.keep_sealed("pepper", "m1", b"sealed")
+        await store.deployment.keep_first_sealed("pepper", "m1", b"sealed")
         epoch = store.deployment.epoch
 
     async with engine.open() as store:
@@ -155,9 +155,13 @@ async def test_keys_and_secrets_are_there_after_a_restart(engine: Engine) -> Non
 
 async def test_a_sealed_secret_is_replaced(store: Store) -> None:
     assert await store.deployment.sealed("pepper") is None
-    await store.deployment.keep_sealed("pepper", "m1", b"one")
-    await store.deployment.keep_sealed("salt", "m1", b"other")
-    await store.deployment.keep_sealed("pepper", "m2", b"two")
+    replace = store.deployment.replace_sealed
+    assert not await replace("pepper", ("m1", b"one"), "m1", b"one")
+    one = await store.deployment.keep_first_sealed("pepper", "m1", b"one")
+    await store.deployment.keep_first_sealed("salt", "m1", b"other")
+    assert await replace("pepper", one, "m2", b"two")
+    for earlier in (one, ("m1", b"two"), ("m2", b"one")):
+        assert not await replace("pepper", earlier, "m3", b"three"), "somebody was faster"
 
     assert await store.deployment.sealed("pepper") == ("m2", b"two")
     assert await store.deployment.sealed("salt") == ("m1", b"other")
@@ -169,5 +173,5 @@ async def test_the_first_sealed_secret_counts(store: Store) -> None:
 
     assert first == again == ("m1", b"one")
     assert await store.deployment.sealed("pepper") == ("m1", b"one")
-    await store.deployment.keep_sealed("pepper", "m2", b"two")
+    assert await store.deployment.replace_sealed("pepper", first, "m2", b"two")
     assert await keep("pepper", "m3", b"three") == ("m2", b"two")

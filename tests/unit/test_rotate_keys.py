@@ -223,7 +223,7 @@ async def test_a_key_whose_sender_gave_up_is_not_left_behind(tmp_path: Path) -> 
             sending.cancel()
 
         async def in_order(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-            if name == "keep_sealed":  # one disk: the earlier write is done before this one
+            if name == "replace_sealed":  # one disk: the earlier write is done before this one
                 disk.may_end.set()
                 await asyncio.wait(disk.writes)
             return await call()

@@ -159,8 +159,12 @@ class Deployment(Protocol):
         """
         ...
 
-    async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
-        """Store a secret of the deployment, encrypted with a master key; durable on return.
+    async def replace_sealed(
+        self, name: str, before: tuple[str, bytes], master_key_id: str, sealed: bytes
+    ) -> bool:
+        """Replace a secret of the deployment, as `sealed` returned it; durable on return.
+
+        Return False, and change nothing, if another value is stored by now.
 
         Soon afterwards, two kinds of old values cannot be recovered from the live store any more:
         the value that this call replaced, and the wrapped keys that earlier calls of `rewrap`

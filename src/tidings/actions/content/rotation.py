@@ -127,10 +127,12 @@ class RotateKeys(msgspec.Struct, frozen=True):
         done = 0
         for name in (*DEPLOYMENT_SECRETS, RECEIPT_KEYS):
             kept = await self.deployment.sealed(name)
-            if kept is not None and kept[0] != self.wrapping.key_id:
+            while kept is not None and kept[0] != self.wrapping.key_id:
                 key_id, sealed = self._rewrap(deployment_secret_purpose(name), *kept)
-                await self.deployment.keep_sealed(name, key_id, sealed)
-                done += 1
+                if await self.deployment.replace_sealed(name, kept, key_id, sealed):
+                    done += 1
+                    break
+                kept = await self.deployment.sealed(name)  # a receipt key was added meanwhile
         return done
 
     def _rewrap(self, purpose: str, master_key_id: str, wrapped: bytes) -> tuple[str, bytes]:

@@ -9,6 +9,7 @@ verified for ever.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -27,6 +28,9 @@ from tidings.ports.world import Chance, Clock
 
 TYPE: Final = "tidings-erasure+jws"
 ALGORITHM: Final = "EdDSA"
+_ROTATIONS_MAX: Final = 5
+"""Maximum number of attempts to add a key. A second one is needed only if the stored keys change at
+the same moment."""
 
 _jws = PyJWS(algorithms=[ALGORITHM])
 
@@ -182,23 +186,38 @@ class ErasureReceipts:
         Raises:
             StoreUnavailable: The keys cannot be read or written now.
         """
-        keys = [self._new(), *await self._keys()]
-        await self._wrapping.keep(
+        for _ in range(_ROTATIONS_MAX):
+            kept = await self._kept()
+            new = self._new()
+            if await self._replace(kept, [new, *self._opened(kept)]):
+                return new.key_id
+        raise StoreUnavailable("others change the receipt keys at the same time")
+
+    async def _replace(self, kept: tuple[str, bytes], keys: Sequence[ReceiptKey]) -> bool:
+        """Store the keys, unless others have changed them since: no key may be lost, because
+        receipts that it signed are verified for ever."""
+        return await self._wrapping.keep(
             deployment_secret_purpose(RECEIPT_KEYS),
             msgspec.json.encode(keys),
-            lambda key_id, box: self._deployment.keep_sealed(RECEIPT_KEYS, key_id, box),
+            lambda key_id, box: self._deployment.replace_sealed(RECEIPT_KEYS, kept, key_id, box),
         )
-        return keys[0].key_id
 
     async def _keys(self) -> list[ReceiptKey]:
+        return self._opened(await self._kept())
+
+    async def _kept(self) -> tuple[str, bytes]:
+        """Return the keys as they are stored; make the first one if there is none."""
         kept = await self._deployment.sealed(RECEIPT_KEYS)
+        if kept is not None:
+            return kept
+        return await self._wrapping.keep(
+            deployment_secret_purpose(RECEIPT_KEYS),
+            msgspec.json.encode([self._new()]),
+            lambda key_id, box: self._deployment.keep_first_sealed(RECEIPT_KEYS, key_id, box),
+        )
+
+    def _opened(self, kept: tuple[str, bytes]) -> list[ReceiptKey]:
         purpose = deployment_secret_purpose(RECEIPT_KEYS)
-        if kept is None:
-            kept = await self._wrapping.keep(
-                purpose,
-                msgspec.json.encode([self._new()]),
-                lambda key_id, box: self._deployment.keep_first_sealed(RECEIPT_KEYS, key_id, box),
-            )
         try:
             return msgspec.json.decode(self._wrapping.unwrap(purpose, *kept), type=list[ReceiptKey])
         except CannotUnwrap:

@@ -224,8 +224,20 @@ class DynamoDeployment:
             item = failed.item
         return item["master_key_id"], item["sealed"]
 
-    async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
-        await self._dynamo.put(patterns.KEEP_VALUE, _secret(name, master_key_id, sealed))
+    async def replace_sealed(
+        self, name: str, before: tuple[str, bytes], master_key_id: str, sealed: bytes
+    ) -> bool:
+        item = _secret(name, master_key_id, sealed)
+        try:
+            await self._dynamo.put(
+                patterns.KEEP_VALUE,
+                item,
+                "#master_key_id = :master AND #sealed = :before",
+                {":master": before[0], ":before": before[1]},
+            )
+        except ConditionFailed as failed:
+            return failed.is_repeat and failed.item == item
+        return True
 
 
 async def ensure_epoch(dynamo: Dynamo, chance: Chance) -> Item:

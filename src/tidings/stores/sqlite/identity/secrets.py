@@ -119,17 +119,22 @@ class SqliteDeployment:
 
         return await self._writer.write(write)
 
-    async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
-        def write(db: apsw.Connection) -> None:
+    async def replace_sealed(
+        self, name: str, before: tuple[str, bytes], master_key_id: str, sealed: bytes
+    ) -> bool:
+        def write(db: apsw.Connection) -> bool:
             db.execute(
-                "INSERT OR REPLACE INTO sealed_secrets VALUES (?, ?, ?)",
-                (name, master_key_id, sealed),
+                "UPDATE sealed_secrets SET master_key_id = ?, sealed = ?"
+                " WHERE name = ? AND master_key_id = ? AND sealed = ?",
+                (master_key_id, sealed, name, *before),
             )
+            is_replaced = db.changes() > 0
             # This is the last write of a rotation of the master key. Keys that were wrapped with
             # the old master key must not remain in the write-ahead log.
             self._writer.empty_log_after_commit()
+            return is_replaced
 
-        await self._writer.write(write)
+        return await self._writer.write(write)
 
 
 def ensure_epoch(db: apsw.Connection) -> str:
