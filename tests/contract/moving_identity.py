@@ -67,8 +67,8 @@ async def _fill_tenants(store: Store) -> None:
     assert await tenants.add_signing_key(a_signing_key("s10", NOW + 1), 2)
     assert await tenants.remove_signing_key("acme", "s9", NOW + 4)
     assert await tenants.add_signing_key(a_signing_key("s11", NOW + 5), 2)
-    await tenants.put_issuer(an_issuer(), ["acme.own.1"])
-    await tenants.put_issuer(an_issuer(OTHER_TENANT, None), [])
+    await tenants.put_issuer(an_issuer(), None, ["acme.own.1"])
+    await tenants.put_issuer(an_issuer(OTHER_TENANT, None), None, [])
 
 
 async def _fill_users(store: Store) -> None:

@@ -145,8 +145,8 @@ async def test_a_lost_answer_leaves_no_key_behind(people: People) -> None:
     assert await people.tenants.add_signing_key(newer, 2)
     assert await people.tenants.remove_signing_key("acme", "s1", NOW + 2)
     assert await people.tenants.signing_keys("acme") == [newer]
-    await people.tenants.put_issuer(an_issuer(), ["acme.own.a", "acme.own.b"])
-    assert await people.tenants.remove_issuer("acme", [], NOW + 3)
+    await people.tenants.put_issuer(an_issuer(), None, ["acme.own.a", "acme.own.b"])
+    assert await people.tenants.remove_issuer(an_issuer(), [], NOW + 3)
     subjects = [one.subject for one in await people.revocations.after(0)]
     assert subjects == ["s1", "acme.own.a", "acme.own.b"]
 

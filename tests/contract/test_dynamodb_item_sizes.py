@@ -121,7 +121,7 @@ async def keep_the_largest_of_identity(store: Store) -> None:
     issuer = msgspec.structs.replace(
         an_issuer("t" * 40, "i" * 255), document=b"d" * limits.ISSUER_BYTES_MAX
     )
-    await store.tenants.put_issuer(issuer, ["k" * 128])
+    await store.tenants.put_issuer(issuer, None, ["k" * 128])
     session = msgspec.structs.replace(
         a_session(somebody(0), device="d" * 64),
         previous_digest=b"p" * 32,

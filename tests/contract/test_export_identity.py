@@ -187,6 +187,6 @@ async def test_a_store_with_only_a_login_is_not_empty(place: Place, kind: str) -
         if kind == "session":
             await store.sessions.open(a_session())
         else:
-            await store.tenants.put_issuer(an_issuer(), [])
+            await store.tenants.put_issuer(an_issuer(), None, [])
     with pytest.raises(SetupError, match="not empty"):
         await import_into(place, export_of())

@@ -279,7 +279,7 @@ async def test_the_only_signing_key_stays(store: Store) -> None:
 async def test_a_tenant_registers_its_own_keys(store: Store, issuer: str | None) -> None:
     await make_tenant(store)
     assert await store.tenants.issuer("acme") is None
-    await store.tenants.put_issuer(an_issuer(issuer=issuer), [])
+    await store.tenants.put_issuer(an_issuer(issuer=issuer), None, [])
     assert await store.tenants.issuer("acme") == an_issuer(issuer=issuer)
     assert await store.tenants.issuer("other") is None
     assert await feed(store) == []
@@ -287,10 +287,15 @@ async def test_a_tenant_registers_its_own_keys(store: Store, issuer: str | None)
 
 async def test_keys_that_are_replaced_are_in_the_feed(store: Store) -> None:
     await make_tenant(store)
-    await store.tenants.put_issuer(an_issuer(), [])
+    await store.tenants.put_issuer(an_issuer(), None, [])
     newer = msgspec.structs.replace(an_issuer(), issuer=None, document=b"{}", updated_at=NOW + 1)
 
-    await store.tenants.put_issuer(newer, ["acme.own.a", "acme.own.b"])
+    removed = ["acme.own.a", "acme.own.b"]
+    assert await store.tenants.put_issuer(newer, an_issuer(), removed)
+    for earlier in (None, an_issuer(), msgspec.structs.replace(newer, issuer="https://x.example")):
+        assert not await store.tenants.put_issuer(an_issuer(), earlier, ["acme.own.c"])
+        if earlier is not None:
+            assert not await store.tenants.remove_issuer(earlier, ["acme.own.c"], NOW + 2)
 
     assert await store.tenants.issuer("acme") == newer
     expected = [entry("signing_key", f"acme.own.{kid}", NOW + 1) for kid in "ab"]
@@ -299,11 +304,11 @@ async def test_keys_that_are_replaced_are_in_the_feed(store: Store) -> None:
 
 async def test_keys_that_are_forgotten_are_in_the_feed(store: Store) -> None:
     await make_tenant(store)
-    await store.tenants.put_issuer(an_issuer(), [])
+    await store.tenants.put_issuer(an_issuer(), None, [])
 
-    assert not await store.tenants.remove_issuer("other", ["other.own.a"], NOW + 1)
-    assert await store.tenants.remove_issuer("acme", ["acme.own.a"], NOW + 1)
-    assert not await store.tenants.remove_issuer("acme", ["acme.own.a"], NOW + 2)
+    assert not await store.tenants.remove_issuer(an_issuer("other"), ["other.own.a"], NOW + 1)
+    assert await store.tenants.remove_issuer(an_issuer(), ["acme.own.a"], NOW + 1)
+    assert not await store.tenants.remove_issuer(an_issuer(), ["acme.own.a"], NOW + 2)
 
     assert await store.tenants.issuer("acme") is None
     assert await feed(store) == [entry("signing_key", "acme.own.a", NOW + 1)]
@@ -317,7 +322,7 @@ async def test_what_was_said_outlives_a_restart(engine: Engine) -> None:
         await store.users.revoke_tokens(ANN, NOW + 2)
         await store.tenants.set_suspended("acme", True, NOW + 3)
         await store.tenants.set_quotas("acme", Quotas(users=5))
-        await store.tenants.put_issuer(an_issuer(), [])
+        await store.tenants.put_issuer(an_issuer(), None, [])
         before = await ann(store), await acme(store), await feed(store)
     async with engine.open() as store:
         assert (await ann(store), await acme(store), await feed(store)) == before

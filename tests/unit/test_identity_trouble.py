@@ -212,9 +212,42 @@ async def test_of_two_who_remove_the_keys_one_finds_none(world: SmallDeployment)
         await replace(world.token_issuers, tenants=tenants).remove(ROOT, "acme")
 
 
-def _own_key() -> dict[str, str]:
+async def test_of_two_who_replace_the_keys_none_forgets_those_of_the_other(
+    world: SmallDeployment,
+) -> None:
+    """Tokens that a key signed stay valid in caches until the feed names the key."""
+    await world.token_issuers.put(ROOT, "acme", None, [_own_key()])
+    others = [True]
+
+    async def overtaken(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        if name in ("put_issuer", "remove_issuer") and others:
+            others.pop()
+            await world.token_issuers.put(ROOT, "acme", None, [_own_key(f"other{len(others)}")])
+        return await call()
+
+    tenants: Any = Intercepted(world.store.tenants, overtaken)
+    slow = replace(world.token_issuers, tenants=tenants)
+    await slow.put(ROOT, "acme", None, [_own_key("three")])
+    assert await revoked_keys(world) == ["acme.own.one", "acme.own.other0"]
+    others.append(True)
+    await slow.remove(ROOT, "acme")
+    assert await revoked_keys(world) == [
+        "acme.own.one", "acme.own.other0", "acme.own.three", "acme.own.other0"
+    ]  # fmt: skip
+    others.extend([True] * 100)
+    with pytest.raises(StoreUnavailable, match="by other requests"):
+        await slow.put(ROOT, "acme", None, [_own_key("four")])
+    with pytest.raises(StoreUnavailable, match="by other requests"):
+        await slow.remove(ROOT, "acme")
+
+
+async def revoked_keys(world: SmallDeployment) -> list[str]:
+    return [one.subject for one in await world.store.revocations.after(0)]
+
+
+def _own_key(kid: str = "one") -> dict[str, str]:
     x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
-    return {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": "one", "alg": "EdDSA"}
+    return {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": kid, "alg": "EdDSA"}
 
 
 # Contacts.

@@ -201,15 +201,18 @@ class Tenants(Protocol):
         """Return the tenant's own public keys, from a strong read; None if it registered none."""
         ...
 
-    async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
-        """Replace the tenant's own public keys; append each removed id to the revocation feed."""
+    async def put_issuer(
+        self, issuer: TokenIssuer, before: TokenIssuer | None, removed: Sequence[str]
+    ) -> bool:
+        """Replace the tenant's own public keys, which were `before` until now; None for none.
+
+        Each removed id is appended to the revocation feed. Return False, and change nothing, if
+        other keys are stored by now: then other ids may have to be removed.
+        """
         ...
 
-    async def remove_issuer(self, tenant: str, removed: Sequence[str], now: int) -> bool:
-        """Remove the tenant's own public keys; return False if there are none.
-
-        Each removed id is appended to the revocation feed.
-        """
+    async def remove_issuer(self, before: TokenIssuer, removed: Sequence[str], now: int) -> bool:
+        """Remove the tenant's own public keys, as `put_issuer` replaces them."""
         ...
 
     async def signing_keys_wrapped_by_others(

@@ -26,7 +26,13 @@ from tidings.actions.identity.signing_keys import CACHED_TENANTS_MAX, KEY_ID, ST
 from tidings.actions.identity.users import check_visible_text
 from tidings.model import limits
 from tidings.model.ids import TENANT
-from tidings.model.refusals import Invalid, KeyNotFound, TenantNotFound, TooLarge
+from tidings.model.refusals import (
+    Invalid,
+    KeyNotFound,
+    StoreUnavailable,
+    TenantNotFound,
+    TooLarge,
+)
 from tidings.ports.people import Tenants, TokenIssuer
 from tidings.ports.sessions import Revocation
 from tidings.ports.world import Clock
@@ -35,6 +41,9 @@ KNOWN_MS_MAX: Final = 60_000
 """Maximum age of cached keys. It is needed because the revocation feed may not report every removed
 key when two requests replace the keys at the same time."""
 
+_CHANGES_MAX: Final = 5
+"""Maximum number of attempts to change the keys of a tenant. A second one is needed only if another
+request changes them at the same moment."""
 _KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.own\.{KID.pattern}")
 _documents = msgspec.json.Decoder(JsonWebKeySet)
 
@@ -162,10 +171,13 @@ class TokenIssuerVerbs(msgspec.Struct, frozen=True):
             raise TenantNotFound
         now = self.clock.now()
         wanted = TokenIssuer(tenant=tenant, issuer=issuer, document=document, updated_at=now)
-        before = await self.tenants.issuer(tenant)
-        await self.tenants.put_issuer(wanted, _ended(before, wanted))
-        self.own.forget(tenant)
-        return wanted
+        for _ in range(_CHANGES_MAX):
+            before = await self.tenants.issuer(tenant)
+            # The feed must name the keys that this really replaces.
+            if await self.tenants.put_issuer(wanted, before, _ended(before, wanted)):
+                self.own.forget(tenant)
+                return wanted
+        raise StoreUnavailable("the keys are changed by other requests")
 
     async def remove(self, caller: Caller, tenant: str) -> None:
         """Remove the tenant's issuer and all its keys.
@@ -173,10 +185,12 @@ class TokenIssuerVerbs(msgspec.Struct, frozen=True):
         Raises:
             KeyNotFound: The tenant has registered no keys.
         """
-        before = await self.get(caller, tenant)
-        if not await self.tenants.remove_issuer(tenant, _ended(before, None), self.clock.now()):
-            raise KeyNotFound("no keys are registered")
-        self.own.forget(tenant)
+        for _ in range(_CHANGES_MAX):
+            before = await self.get(caller, tenant)
+            if await self.tenants.remove_issuer(before, _ended(before, None), self.clock.now()):
+                self.own.forget(tenant)
+                return
+        raise StoreUnavailable("the keys are changed by other requests")
 
 
 def _read(keys: Sequence[Mapping[str, Any]]) -> list[JsonWebKey]:

@@ -121,13 +121,26 @@ class TokenKeys:
         item = await self._dynamo.get(READ_ISSUER, issuer_key(tenant))
         return to_issuer(item) if item else None
 
-    async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
-        change = Put("tenants", issuer_item(issuer))
-        await self._revocations.append_with(_revoked(removed, issuer.updated_at), [change])
+    async def put_issuer(
+        self, issuer: TokenIssuer, before: TokenIssuer | None, removed: Sequence[str]
+    ) -> bool:
+        change = Put("tenants", issuer_item(issuer), *_is_stored(before))
+        return await self._revocations.append_with(_revoked(removed, issuer.updated_at), [change])
 
-    async def remove_issuer(self, tenant: str, removed: Sequence[str], now: int) -> bool:
-        change = Delete("tenants", issuer_key(tenant), "attribute_exists(#pk)")
+    async def remove_issuer(self, before: TokenIssuer, removed: Sequence[str], now: int) -> bool:
+        change = Delete("tenants", issuer_key(before.tenant), *_is_stored(before))
         return await self._revocations.append_with(_revoked(removed, now), [change])
+
+
+def _is_stored(issuer: TokenIssuer | None) -> tuple[str, Item]:
+    """Return the condition that exactly this issuer is stored, and the values in it."""
+    if issuer is None:
+        return "attribute_not_exists(#pk)", {}
+    is_same = "#document = :document AND #updated_at = :updated_at"
+    values: Item = {":document": issuer.document, ":updated_at": issuer.updated_at}
+    if issuer.issuer is None:
+        return f"{is_same} AND attribute_not_exists(#issuer)", values
+    return f"{is_same} AND #issuer = :issuer", {**values, ":issuer": issuer.issuer}
 
 
 def _revoked(key_ids: Iterable[str], now: int) -> list[Revocation]:

@@ -147,26 +147,25 @@ class SqliteTenants:
         return await self._writer.write(write)
 
     async def issuer(self, tenant: str) -> TokenIssuer | None:
-        def read(db: apsw.Connection) -> TokenIssuer | None:
-            row = db.execute(
-                f"SELECT {columns(TokenIssuer)} FROM token_issuers WHERE tenant = ?", (tenant,)
-            ).fetchone()
-            return from_row(TokenIssuer, row) if row else None
+        return await self._readers.read(lambda db: _issuer(db, tenant))
 
-        return await self._readers.read(read)
-
-    async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
-        def write(db: apsw.Connection) -> None:
+    async def put_issuer(
+        self, issuer: TokenIssuer, before: TokenIssuer | None, removed: Sequence[str]
+    ) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            if _issuer(db, issuer.tenant) != before:
+                return False
             insert(db, "token_issuers", issuer, replace=True)
             _revoke_keys(db, removed, issuer.updated_at)
+            return True
 
-        await self._writer.write(write)
+        return await self._writer.write(write)
 
-    async def remove_issuer(self, tenant: str, removed: Sequence[str], now: int) -> bool:
+    async def remove_issuer(self, before: TokenIssuer, removed: Sequence[str], now: int) -> bool:
         def write(db: apsw.Connection) -> bool:
-            db.execute("DELETE FROM token_issuers WHERE tenant = ?", (tenant,))
-            if db.changes() == 0:
+            if _issuer(db, before.tenant) != before:
                 return False
+            db.execute("DELETE FROM token_issuers WHERE tenant = ?", (before.tenant,))
             _revoke_keys(db, removed, now)
             return True
 
@@ -243,6 +242,13 @@ def _signing_keys(
 ) -> list[SigningKey]:
     rows = db.execute(f"SELECT {columns(SigningKey)} FROM signing_keys WHERE {where}", values)
     return [from_row(SigningKey, row) for row in rows]
+
+
+def _issuer(db: apsw.Connection, tenant: str) -> TokenIssuer | None:
+    row = db.execute(
+        f"SELECT {columns(TokenIssuer)} FROM token_issuers WHERE tenant = ?", (tenant,)
+    ).fetchone()
+    return from_row(TokenIssuer, row) if row else None
 
 
 def _revoke_keys(db: apsw.Connection, key_ids: Sequence[str], at: int) -> None:
