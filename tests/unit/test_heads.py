@@ -243,6 +243,19 @@ async def test_received_is_refused_until_the_chat_is_followed(bench: GatewayBenc
     assert len(line.of("refused")) == 1
 
 
+async def test_received_is_stored_also_after_a_comparison_of_heads(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, catch_up="heads")
+    await bench.another_process().post(ANN, chat)
+    assert line.reconcile({chat: 2})
+    line.say("follow", chat=chat, after=1)
+    await line.until_entries(chat, 1)
+    line.say("received", chat=chat, sequence=2)
+    await bench.core.receipts.close()
+    receipts = {one.user: one for one in await bench.core.verbs.receipts(BOB, chat)}
+    assert receipts[BOB].delivered == 2
+
+
 async def test_received_may_follow_right_after_follow(
     bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,7 +132,10 @@ class UnfollowedChats:
             for chat, head in heads.items():
                 known = unfollowed.get(chat)
                 found = await self._look_up(chat, None, known)
-                # The user may have left the chat meanwhile, or have begun to follow it.
+                if self._connection.progress.get(chat) is not None:
+                    self._connection.reconcile({chat: head})  # the client has begun to follow it
+                    continue
+                # The user may have left the chat meanwhile.
                 is_same = (chat in unfollowed) == (known is not None)
                 if found is not None and is_same and self._is_missed(chat, head):
                     self.note(chat, max(head, found.head), is_small=found.is_small)
