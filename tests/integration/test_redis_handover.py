@@ -14,6 +14,7 @@ from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB
 from tests.support.waiting import WAIT_SECONDS, until
 from tidings.assembly.system import SystemChance
+from tidings.cluster import handover
 from tidings.cluster.channels import Notice, encode
 from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
@@ -246,14 +247,32 @@ async def test_who_could_not_reach_redis_has_all_gateways_compare(own_redis: Red
         cut_off = RedisHandover(broken, SystemChance())
         assert await cut_off.entries([a_parcel()], {"g1": [ANN]}) == {}
         assert await cut_off.ask("names", b"") == {}
-        assert broken.owes_comparison.is_set()
+        assert cut_off.owes_comparison.is_set()
         doubts = step.doubts
 
-        link.owes_comparison.set()  # as the same sender would, once its Redis is back
+        handover.owe_comparison()  # as the same sender would, once its Redis is back
         await step.until(lambda: step.doubts > doubts)
 
-        assert not link.owes_comparison.is_set()
+        assert not handover.owes_comparison.is_set()
         assert await handover.entries([], {"g1": [ANN]}) == {}
+
+
+async def test_comparisons_are_not_asked_for_one_after_the_other(
+    link: RedisLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each makes all gateways read the chats of all their users."""
+    monkeypatch.setattr(handover, "COMPARE_SECONDS_MIN", 3_600.0)
+    step = Step([])
+    async with a_gateway(link, "g1", step):
+        async with a_sender(link) as sender:
+            doubts = step.doubts
+            sender.owe_comparison()
+            await step.until(lambda: step.doubts > doubts)
+            sender.owe_comparison()
+            sender.notice(b"later", {"g1": [ANN]})
+            await step.until(lambda: step.notices)
+            assert step.doubts == doubts + 1
+        await step.until(lambda: step.doubts == doubts + 2)  # it is asked for at the end
 
 
 @pytest.mark.attack("S13", "H02")

@@ -72,6 +72,7 @@ class FakeGateways:
         self.silent: set[str] = set()
         self.looks: list[frozenset[UserKey]] = []
         self.hints: list[tuple[InboxEvent, str | None, str]] = []
+        self.owed_comparisons = 0
         self._places: defaultdict[UserKey, list[ConnectionAddress]] = defaultdict(list)
 
     def connect(self, user: UserKey, gateway: str = "g1") -> FakeReader:
@@ -116,6 +117,9 @@ class FakeGateways:
                 device.encoded_entries += encoded_entries
             held[gateway] = frozenset(device.place.connection for device in handed)
         return held
+
+    def owe_comparison(self) -> None:
+        self.owed_comparisons += 1
 
     def notice(
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None

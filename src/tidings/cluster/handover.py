@@ -9,6 +9,7 @@ there. Therefore the sender asks all gateways to compare heads as soon as Redis 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tidings.cluster.answering import Answerer, AnswerSender
@@ -43,6 +44,9 @@ ANSWER_SECONDS_MAX: Final = 1.0
 SILENT_SECONDS: Final = 10.0
 """Time for which a gateway that did not answer is not waited for if Redis counts no listener."""
 COMPARE_AGAIN_SECONDS: Final = 1.0
+COMPARE_SECONDS_MIN: Final = 5.0
+"""Minimum time between two requests for a comparison. Each of them makes every gateway read the
+chats of all its users. This load may be why the next answer of Redis takes too long."""
 NOTICES_MAX: Final = 10_000
 NOTICES_AT_ONCE: Final = 200
 EVERY_GATEWAY: Final = "every"
@@ -114,6 +118,8 @@ class RedisHandover:
         self._subscription = Subscription(link, (self._reply_to,), self._take)
         self._notices: deque[tuple[str, bytes]] = deque()
         self._has_notices = asyncio.Event()
+        self.owes_comparison = asyncio.Event()
+        """Set when users could not be looked up or a gateway could not be reached."""
         self._tasks = Tasks("registry")
 
     def start(self) -> None:
@@ -127,8 +133,12 @@ class RedisHandover:
         await self._subscription.up()
 
     async def close(self) -> None:
-        """Stop; waiting notices are dropped."""
+        """Stop; waiting notices are dropped. A comparison that is owed is asked for, if Redis
+        answers: nobody else knows of it."""
         await self._tasks.close()
+        if self.owes_comparison.is_set():
+            with suppress(RegistryUnavailable):
+                await self._ask_to_compare()
         await self._subscription.close()
 
     async def entries(
@@ -147,9 +157,9 @@ class RedisHandover:
             self.unanswered += len(waiting.missing)
             self._note_silent(waiting.missing)
         except RegistryUnavailable:
-            self._link.owes_comparison.set()
+            self.owe_comparison()
         except Exception:
-            self._link.owes_comparison.set()  # whatever failed, the entries may not have arrived
+            self.owe_comparison()  # whatever failed, the entries may not have arrived
             raise
         finally:
             del self._waiting[request]
@@ -183,6 +193,9 @@ class RedisHandover:
         now = asyncio.get_running_loop().time()
         silent = {gateway: until for gateway, until in self._silent_until.items() if until > now}
         self._silent_until = silent | dict.fromkeys(gateways, now + SILENT_SECONDS)
+
+    def owe_comparison(self) -> None:
+        self.owes_comparison.set()
 
     def notice(
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
@@ -247,17 +260,21 @@ class RedisHandover:
 
     async def _request_comparisons(self) -> None:
         """Ask all gateways to compare heads when Redis answers again after a failure."""
-        owes = self._link.owes_comparison
+        owes = self.owes_comparison
         await owes.wait()
         owes.clear()
         try:
-            await self._link.publish([(self._channel(EVERY_GATEWAY), encode(Compare()))])
+            await self._ask_to_compare()
         except RegistryUnavailable:
             owes.set()
             await asyncio.sleep(COMPARE_AGAIN_SECONDS)
         except Exception:
             owes.set()  # the comparison is still needed, whatever failed
             raise
+        await asyncio.sleep(COMPARE_SECONDS_MIN)
+
+    async def _ask_to_compare(self) -> None:
+        await self._link.publish([(self._channel(EVERY_GATEWAY), encode(Compare()))])
 
 
 _conforms: tuple[type[Handover], type[GatewayQuestions]] = (RedisHandover, RedisHandover)

@@ -68,9 +68,6 @@ class RedisLink:
         self.failures = 0
         """Number of calls that Redis did not answer."""
         report_counts(self, "redis")
-        self.owes_comparison = asyncio.Event()
-        """Set when a user could not be looked up or a gateway could not be reached. `RedisHandover`
-        then asks all gateways to compare heads."""
         self._prefix = prefix
         self._cipher = cipher
         self._answer_seconds_max = answer_seconds_max

@@ -144,6 +144,7 @@ class GatewayDispatch:
         except Exception:
             log.exception("a lookup failed", extra={"action": "dispatch_failed"})
         self.failed_lookups += 1
+        self._handover.owe_comparison()
         return {}
 
     async def _dispatch_batch(self, batch: Batch, addresses: _Addresses) -> None:

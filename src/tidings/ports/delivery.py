@@ -97,6 +97,11 @@ class Handover(Protocol):
         """
         ...
 
+    def owe_comparison(self) -> None:
+        """Ask all gateways to compare heads as soon as they can be reached, because entries were
+        not sent to them."""
+        ...
+
     def notice(
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
