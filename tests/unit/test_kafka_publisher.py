@@ -28,13 +28,19 @@ class Producer:
         self.unanswered: list[asyncio.Future[None]] = []
         self.is_failing = False
         self.hints = 0
+        self.stuck: bytes | None = None
+        """A chat for whose partition there is no room, because it has no leader."""
+        self.stuck_sends = 0
 
     async def send_and_wait(self, *_: object, **__: object) -> None:
         self.hints += 1
         if not self._answers:
             await asyncio.Event().wait()
 
-    async def send(self, *_: object, **__: object) -> "asyncio.Future[None]":
+    async def send(self, *_: object, key: bytes, **__: object) -> "asyncio.Future[None]":
+        if key == self.stuck:
+            self.stuck_sends += 1
+            await asyncio.Event().wait()
         if self.is_failing:
             raise KafkaError
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -139,4 +145,24 @@ async def test_a_producer_that_confirms_no_hint_is_replaced(
     publisher.start()
     await until(lambda: publisher.hint(CHAT, 1))
     assert producers == []
+    await publisher.close()
+
+
+async def test_a_partition_without_a_leader_does_not_hold_up_the_others(
+    producers: list[Producer | Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "WAITING_EVENTS_MAX", 3)
+    monkeypatch.setattr(kafka, "PRODUCER_SECONDS_MAX", 0.01)
+    other = ChatId(ulid(0, bytes([1] * 10)))
+    producer = Producer(answers=True)
+    producer.stuck = CHAT.encode()
+    producers.append(producer)
+    publisher = a_publisher()
+    publisher.start()
+    for number in range(1, 9):
+        publisher.cleaned(CHAT, (number,))
+        publisher.cleaned(other, (number,))
+        await until(lambda: publisher.published, equals=number)
+        await until(lambda: producer.stuck_sends == 1)
+    assert publisher.dropped == 4, "one is being sent, and three wait"
     await publisher.close()

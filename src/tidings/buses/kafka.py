@@ -2,7 +2,8 @@
 """Publishes to Kafka every entry that this process appends to a log, for workers to deliver.
 
 No request waits for Kafka. When Kafka is slow or down, events are dropped and counted. The relay
-finds the entries that were not delivered, and delivers them.
+finds the entries that were not delivered, and delivers them. The events of each partition wait in a
+queue of their own, so that a partition without a leader does not hold up the others.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 from aiokafka.errors import KafkaError
+from aiokafka.partitioner import DefaultPartitioner
 
 from tidings.buses.kafka_clients import (
     PARTITIONS_DEFAULT,
@@ -44,7 +46,8 @@ from tidings.wire.events import CleanedEvent, HintEvent, MessageCipher, encode_e
 
 log = logging.getLogger("tidings.bus")
 
-WAITING_EVENTS_MAX: Final = 10_000
+WAITING_EVENTS_MAX: Final = 2_000
+"""Limit on events of one partition that wait for Kafka."""
 HINT_SECONDS_MAX: Final = 2.0
 NO_HINTS_SECONDS: Final = 10.0
 """Time after a hint that Kafka did not confirm, in which no other hint is sent. The relay delivers
@@ -76,6 +79,16 @@ class _Event(msgspec.Struct, frozen=True, eq=False):
             self.span.end(error=error)
 
 
+class _PartitionQueue(msgspec.Struct, eq=False):
+    """Events of one partition that wait for Kafka, in order."""
+
+    events: deque[_Event] = msgspec.field(default_factory=deque)
+    has_events: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+
+
+_partition_of = DefaultPartitioner()
+
+
 class KafkaPublisher:
     """Publishes the entries on the process's own bus to Kafka, in order."""
 
@@ -101,8 +114,7 @@ class KafkaPublisher:
         self._partitions = partitions
         self._back_off = back_off
         self._backlog = backlog
-        self._waiting: deque[_Event] = deque()
-        self._is_waiting = asyncio.Event()
+        self._queues = [_PartitionQueue() for _ in range(partitions)]
         self._producer: Any = None
         self._unanswered: set[asyncio.Future[Any]] = set()
         """The answers of Kafka that the producer waits for."""
@@ -111,6 +123,8 @@ class KafkaPublisher:
         self.published = 0
         self.dropped = 0
         self._failures = 0
+        self._has_failed = asyncio.Event()
+        """Set when the producer has failed too often."""
         self._hints_again_at = 0.0
         report_counts(self, "kafka publisher")
         bus.subscribe(self._on_appended, Appended)
@@ -125,8 +139,9 @@ class KafkaPublisher:
         if self._producer is not None:
             with suppress(TimeoutError, KafkaError):
                 async with asyncio.timeout(PRODUCER_SECONDS_MAX):
-                    while self._waiting:
-                        await self._send(self._waiting.popleft())
+                    async with asyncio.TaskGroup() as group:
+                        for queue in self._queues:
+                            group.create_task(self._send_all(queue))
                     await self._producer.flush()
         await self._stop_producer()
 
@@ -141,9 +156,7 @@ class KafkaPublisher:
                 await self._producer.send_and_wait(self._topics.messages, event, key=chat.encode())
         except (KafkaError, TimeoutError):
             self._hints_again_at = now + NO_HINTS_SECONDS
-            # A process that publishes nothing else would keep a producer that does not recover.
-            self._failures += 1
-            self._is_waiting.set()
+            self._note_failure()  # a relay of its own publishes nothing else
             return False
         self._failures = 0
         return True
@@ -169,11 +182,12 @@ class KafkaPublisher:
     def _put(self, chat: ChatId, event: bytes, span: Span | None = None) -> None:
         waiting = _Event(chat, self._sealed(event), span)
         self._backlog.begin(waiting)
-        if len(self._waiting) >= WAITING_EVENTS_MAX:
+        queue = _partition_of(chat.encode(), self._queues, self._queues)
+        if len(queue.events) >= WAITING_EVENTS_MAX:
             self._drop(waiting, "too many events wait for Kafka")
             return
-        self._waiting.append(waiting)
-        self._is_waiting.set()
+        queue.events.append(waiting)
+        queue.has_events.set()
 
     def _sealed(self, event: bytes) -> bytes:
         return self._cipher.seal(self._topics.messages, event)
@@ -183,12 +197,26 @@ class KafkaPublisher:
         await self._stop_producer()
         self._producer = await self._connected()
         self._failures = 0
-        while self._failures < FAILURES_MAX:
-            while self._waiting and self._failures < FAILURES_MAX:
-                await self._send(self._waiting.popleft())
-            if not self._waiting and self._failures < FAILURES_MAX:
-                self._is_waiting.clear()
-                await self._is_waiting.wait()
+        self._has_failed.clear()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._publish_queue(queue)) for queue in self._queues]
+                await self._has_failed.wait()
+                for task in tasks:
+                    task.cancel()
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def _publish_queue(self, queue: _PartitionQueue) -> None:
+        while True:
+            await self._send_all(queue)
+            queue.has_events.clear()
+            await queue.has_events.wait()
+
+    async def _send_all(self, queue: _PartitionQueue) -> None:
+        """Send the events of a queue, until the producer has failed too often."""
+        while queue.events and self._failures < FAILURES_MAX:
+            await self._send(queue.events.popleft())
 
     async def _stop_producer(self) -> None:
         """Stop the producer, and drop the events that Kafka has not confirmed.
@@ -225,8 +253,11 @@ class KafkaPublisher:
                 headers=event.headers,
             )
         except (KafkaError, OSError) as error:
-            self._failures += 1
+            self._note_failure()
             self._drop(event, str(error))
+        except BaseException:
+            self._drop(event, "not sent before the producer was replaced")
+            raise
         else:
             self._unanswered.add(sent)
             sent.add_done_callback(partial(self._answered, event))
@@ -236,13 +267,18 @@ class KafkaPublisher:
         if sent.cancelled():
             self._drop(event, "closed before Kafka answered")
         elif (error := sent.exception()) is not None:
-            self._failures += 1
+            self._note_failure()
             self._drop(event, str(error))
         else:
             self._failures = 0
             self.published += 1
             self._backlog.end(event)
             event.end_span()
+
+    def _note_failure(self) -> None:
+        self._failures += 1
+        if self._failures >= FAILURES_MAX:
+            self._has_failed.set()
 
     def _drop(self, event: _Event, reason: str) -> None:
         self.dropped += 1
