@@ -23,6 +23,7 @@ from tidings.fronts.messages import (
     Answered,
     CloseSocket,
     LinkAnswer,
+    LinkQuestion,
     Opened,
     Perform,
     Saw,
@@ -51,7 +52,10 @@ async def pair() -> AsyncIterator[Pair]:
 
 
 @pytest.fixture
-async def owner(bench: GatewayBench, pair: Pair) -> AsyncIterator[Owner]:
+async def owner(
+    bench: GatewayBench, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Owner]:
+    monkeypatch.setattr(owner_module, "ANSWER_SECONDS_MAX", WAIT_SECONDS)
     made = Owner(bench, pair)
     yield made
     await made.fronts.close()
@@ -107,7 +111,8 @@ async def test_a_connection_that_ends_while_it_waits_for_a_place_gets_none(
     owner: Owner, reason: str
 ) -> None:
     last = limits.USER_CONNECTIONS_MAX + 1
-    told = await owner.linked(1, sockets=last)
+    told = await owner.linked(1, sockets=last, opened=last - 1)
+    told.link.send(Opened(last, CALLER, "phone", "c", None, False, False))
     place = asyncio.ensure_future(told.link.ask(questions.PLACE, last))
     asked = await told.asked(questions.IDLE)
     owner.is_valid = reason != "revoked"
@@ -120,6 +125,36 @@ async def test_a_connection_that_ends_while_it_waits_for_a_place_gets_none(
     closed = told.got(CloseSocket)
     expected = [CloseSocket(last, Close.NOT_AUTHENTICATED, None)] if reason == "revoked" else []
     assert closed == expected
+
+
+@pytest.mark.parametrize("has_idle", [True, False])
+async def test_no_connection_of_an_earlier_owner_stays_without_a_place(
+    owner: Owner, has_idle: bool
+) -> None:
+    last = limits.USER_CONNECTIONS_MAX + 1
+    told = await owner.linked(1, sockets=last)
+    asked = await told.asked(questions.IDLE)
+    idle = [(1, 0)] if has_idle else []
+    told.link.send(LinkAnswer(asked.number, msgspec.Raw(msgspec.msgpack.encode(idle))))
+    closed = 1 if has_idle else last
+    await until(lambda: told.got(CloseSocket))
+    assert told.got(CloseSocket) == [CloseSocket(closed, Close.TOO_MANY_CONNECTIONS, None)]
+    reached = [one.socket for one in owner.fronts.hub.of(ANN)]
+    assert sorted(reached) == [one for one in range(1, last + 1) if one != closed]
+
+
+async def test_a_place_is_asked_for_while_one_is_looked_for(owner: Owner) -> None:
+    last = limits.USER_CONNECTIONS_MAX + 1
+    told = await owner.linked(1, sockets=last)
+    place = asyncio.ensure_future(told.link.ask(questions.PLACE, last))
+    idle = msgspec.Raw(msgspec.msgpack.encode([(1, 0), (2, 0)]))
+    await until(lambda: len(told.got(LinkQuestion)) == 2)
+    for asked in told.got(LinkQuestion):
+        told.link.send(LinkAnswer(asked.number, idle))
+    assert await place
+    await told.is_heard()
+    assert told.got(CloseSocket) == [CloseSocket(1, Close.TOO_MANY_CONNECTIONS, None)]
+    assert len(owner.fronts.hub.of(ANN)) == limits.USER_CONNECTIONS_MAX
 
 
 async def test_a_front_comes_when_revocations_are_watched_and_hears_that_they_are(

@@ -215,6 +215,8 @@ class Fronts:
             mirror.close(Close.NOT_AUTHENTICATED)
         if mirror.conversation.state is not State.OPEN:
             return False
+        if mirror.has_place:
+            return True  # somebody else has asked meanwhile
         idle = sorted((used, name, one) for name, found in asked.items() for one, used in found)
         for _, name, one in idle:
             peer = self._peers.get(name)
@@ -265,14 +267,14 @@ class Fronts:
         names: Iterable[str],
         question: QuestionKind[T],
         *arguments: object,
-        most: float = ANSWER_SECONDS_MAX,
+        most: float | None = None,
     ) -> dict[str, T]:
         """Ask fronts; return the answers of those that answer in time."""
         answers: dict[str, T] = {}
 
         async def ask(name: str, peer: FrontPeer) -> None:
             with suppress(LinkLost, TimeoutError):
-                async with asyncio.timeout(most):
+                async with asyncio.timeout(most or ANSWER_SECONDS_MAX):
                     answers[name] = await peer.link.ask(question, *arguments)
 
         async with asyncio.TaskGroup() as group:

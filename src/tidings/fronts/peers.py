@@ -80,6 +80,10 @@ class Reception(Protocol):
         """Count a socket that a front already held; return what stops counting it."""
         ...
 
+    async def has_place(self, mirror: ConnectionMirror) -> bool:
+        """Return True if a connection is within the limit of its user."""
+        ...
+
     async def is_valid(self, caller: UserCaller) -> bool:
         """Ask the store whether a token is still valid."""
         ...
@@ -258,9 +262,17 @@ class FrontPeer:
             self._tasks.start(self._check(mirror, caller))
 
     async def _check_told(self, mirror: ConnectionMirror, caller: UserCaller) -> None:
-        """Check the token of a connection of an earlier owner."""
+        """Check the token of a connection of an earlier owner, and find a place for it.
+
+        While the first fronts came, another connection of the user may have taken its place.
+        """
         try:
             await self._check(mirror, caller)
+            is_open = mirror.conversation.state is State.OPEN
+            if is_open and not await self._reception.has_place(mirror):
+                mirror.close(Close.TOO_MANY_CONNECTIONS)
+        except Unavailable:
+            mirror.close(Close.OVERLOADED)
         finally:
             self._unchecked -= 1
             if not self._unchecked and self._saw_at is not None:
