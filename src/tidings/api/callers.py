@@ -35,7 +35,8 @@ from tidings.actions.identity.users import EraseUserContent, GetUser, ListUsers,
 from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query
-from tidings.model.refusals import Forbidden, Unauthenticated
+from tidings.model.ids import TENANT
+from tidings.model.refusals import Forbidden, TenantNotFound, Unauthenticated
 from tidings.ports.store import (
     OPERATOR,
     Requester,
@@ -131,6 +132,8 @@ class Guard:
 
 
 def _check_key(caller: Caller, operation: Operation, path: Mapping[str, str]) -> None:
+    if isinstance(caller, Root) and not _may_exist(operation, path):
+        raise TenantNotFound
     if operation.key == "user":
         require_user(caller)  # no key can act as a user
     elif operation.key == "tenant":
@@ -139,6 +142,14 @@ def _check_key(caller: Caller, operation: Operation, path: Mapping[str, str]) ->
     elif operation.key == "user or tenant" and isinstance(caller, Root):
         # Root acts for the tenant in the path, and this path has none.
         raise Forbidden
+
+
+def _may_exist(operation: Operation, path: Mapping[str, str]) -> bool:
+    """Return False if no tenant can have the name in the path, which may be too long for a key in
+    the store. Whoever creates a tenant learns what is wrong with the name."""
+    is_created = (operation.method, operation.path) == ("PUT", "/v1/tenants/{tenant}")
+    tenant = path.get("tenant")
+    return is_created or tenant is None or TENANT.fullmatch(tenant) is not None
 
 
 def _requester(caller: Caller) -> Requester:

@@ -33,7 +33,8 @@ other users."""
 Tokens = dict[bytes, None]
 """Set of token digests, in the order of insertion."""
 LOOKS_MAX: Final = 3
-_TENANT_KEY: Final = re.compile(r"sk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
+TENANT_KEY_ID: Final = re.compile(r"[0-9a-f]{16}")
+_TENANT_KEY: Final = re.compile(rf"sk_({TENANT_KEY_ID.pattern})_[A-Za-z0-9_-]{{43}}")
 _SECRET_BYTES: Final = 32
 _LEEWAY_MS: Final = limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from tidings.actions.content.wrapping import Cursors
-from tidings.actions.identity.authenticate import new_tenant_key
+from tidings.actions.identity.authenticate import TENANT_KEY_ID, new_tenant_key
 from tidings.actions.identity.caller import (
     Caller,
     TenantCaller,
@@ -168,7 +168,8 @@ class RevokeTenantKey(msgspec.Struct, frozen=True):
     async def __call__(self, caller: Caller, tenant: str, key_id: str) -> None:
         """Revoke the tenant key with this id."""
         require_root(caller, tenant)
-        if not await self.tenants.revoke_key(tenant, key_id, self.clock.now()):
+        may_exist = TENANT_KEY_ID.fullmatch(key_id) is not None
+        if not may_exist or not await self.tenants.revoke_key(tenant, key_id, self.clock.now()):
             raise KeyNotFound
 
 
