@@ -85,6 +85,23 @@ async def test_every_kind_of_erasure_is_carried_out_again(rest: Rest) -> None:
     assert done["counts"] == {"users": 1}  # nothing else was left, not even a key
 
 
+async def test_an_inbox_that_was_made_after_the_deletion_stays(rest: Rest) -> None:
+    """The store may have failed to record a deletion that it carried out."""
+    backend = await rest.tenant("anew")
+    path = "/v1/tenants/anew/inboxes/news"
+    await backend.ok("PUT", path, {"title": "News"})
+    erasure = LedgerEntry("inbox", "anew/news", rest.clock.now())
+    await backend.ok("DELETE", path)
+    await finished(rest, "anew", "delete-inbox-news")
+    await backend.ok("PUT", path, {"title": "New"})
+    replay = replace(rest.core.tenant_work.replay, ledger=GivenLedger(erasure))
+    assert await replay() == 1
+    assert (await backend.ok("GET", path))["title"] == "New"
+    later = replace(erasure, at=rest.clock.now() + 1)
+    assert await replace(replay, ledger=GivenLedger(later))() == 1
+    assert await backend.refused("GET", path) == (404, "inbox.not_found")
+
+
 async def test_whoever_deleted_a_chat_gets_its_job_after_a_replay(rest: Rest) -> None:
     """A process that dies after the record in the ledger leaves the deletion to the next start."""
     owner, member = await rest.users("owner", "member")

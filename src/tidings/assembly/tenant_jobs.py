@@ -156,7 +156,8 @@ def _replay(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> ReplayErasur
         await chats.delete.again(ChatId(erasure.subject), UserKey(erasure.by))
 
     async def delete_inbox(erasure: LedgerEntry) -> None:
-        await verbs.delete_inbox.begin(*erasure.subject.split("/", 1))
+        tenant, _, inbox = erasure.subject.partition("/")
+        await verbs.delete_inbox.again(tenant, inbox, erasure.at)
 
     async def delete_tenant(erasure: LedgerEntry) -> None:
         await verbs.delete_tenant.begin(erasure.subject)

@@ -167,6 +167,16 @@ class DeleteInbox(msgspec.Struct, frozen=True):
         async with self.erasures.recorded("inbox", f"{tenant}/{inbox}"):
             return await self.begin(tenant, inbox)
 
+    async def again(self, tenant: str, inbox: str, deleted_at: int) -> None:
+        """Delete an inbox again in a restored store.
+
+        If the store has a job of this deletion, it has carried it out and only failed to record
+        that. An inbox of this name is then a new one.
+        """
+        job = await self.jobs.get(tenant, job_id_of("inbox.delete", inbox))
+        if job is None or job.created_at < deleted_at:
+            await self.begin(tenant, inbox)
+
     async def begin(self, tenant: str, inbox: str) -> TenantJob:
         """Store the job, then remove the inbox. If the process dies in between, the job removes the
         inbox."""
