@@ -3,15 +3,17 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
+import pytest
 
 from tests.support.users import ANN
 from tests.support.waiting import until
-from tests.unit.gateway_bench import GatewayBench
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.fronts import questions
 from tidings.fronts.answers import OwnerAnswers
@@ -44,6 +46,19 @@ def socket_pairs() -> Iterator[Pair]:
     yield make
     for end in made:
         end.close()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
+    async with a_gateway(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    with socket_pairs() as make:
+        yield make
+        await asyncio.sleep(0)
 
 
 class Told:

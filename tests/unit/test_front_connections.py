@@ -3,7 +3,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -13,8 +12,10 @@ from msgspec.structs import replace
 from tests.support.users import ANN, some_users
 from tests.support.waiting import WAIT_SECONDS, some_turns
 from tests.unit.fake_wire import Client, Part
-from tests.unit.fronts_bench import CALLER, Forwarded, Pair, socket_pairs
-from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tests.unit.fronts_bench import CALLER, Forwarded, Pair
+from tests.unit.fronts_bench import bench as bench
+from tests.unit.fronts_bench import pair as pair
+from tests.unit.gateway_bench import GatewayBench
 from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.fronts import front as front_module
 from tidings.fronts import questions
@@ -35,19 +36,6 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.store import current_requester
 
 _decode = msgspec.msgpack.Decoder(FrontMessage).decode
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
-    async with a_gateway(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def pair() -> AsyncIterator[Pair]:
-    with socket_pairs() as make:
-        yield make
-        await asyncio.sleep(0)
 
 
 @pytest.fixture

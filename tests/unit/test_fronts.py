@@ -4,7 +4,6 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,8 +11,10 @@ import pytest
 from tests.support.canary import canary
 from tests.support.users import ANN, BOB
 from tests.support.waiting import TURNS, WAIT_SECONDS, some_turns, until
-from tests.unit.fronts_bench import CALLER, Owner, Pair, Told, decode, socket_pairs
-from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tests.unit.fronts_bench import CALLER, Owner, Pair, Told, decode
+from tests.unit.fronts_bench import bench as bench
+from tests.unit.fronts_bench import pair as pair
+from tests.unit.gateway_bench import GatewayBench
 from tidings import tasks
 from tidings.fronts import link as link_module
 from tidings.fronts import owner as owner_module
@@ -36,19 +37,6 @@ from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.wire.codes import Close
 from tidings.wire.frames import SendFrame, TypingFrame
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
-    async with a_gateway(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def pair() -> AsyncIterator[Pair]:
-    with socket_pairs() as make:
-        yield make
-        await asyncio.sleep(0)
 
 
 @pytest.fixture

@@ -111,7 +111,8 @@ class Conversation:
         self._heard_at = now
         if self.state is _CLOSED:
             return None
-        if len(payload) > self.frame_bytes_max:
+        size = len(payload)
+        if size > limits.FRAME_BYTES_MAX and size > self.frame_bytes_max:
             return CloseRequest(Close.FRAME_TOO_LARGE)
         try:
             frame: ClientFrame = decode_client_frame(payload)

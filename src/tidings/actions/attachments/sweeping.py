@@ -4,9 +4,9 @@
 The sweeper visits an upload when the time for sending it is over, and when the content of its
 message is removed or expires. The log decides: the bytes are deleted only if no message with
 content has the upload, or if the data key of its owner is destroyed. A key that this process cannot
-unwrap is not destroyed. If the message was reported,
-its files are kept until the report expires. The bytes are deleted first, and then the upload, so a
-later visit finds everything that a crash leaves behind.
+unwrap is not destroyed. If the message was reported, its files are kept until the report expires.
+The bytes are deleted first, and then the upload, so a later visit finds everything that a crash
+leaves behind.
 """
 
 import asyncio
