@@ -33,8 +33,8 @@ log = logging.getLogger("tidings.relay")
 
 LATE_SECONDS: Final = 3.0
 OLD_MS: Final = 90_000
-"""Entries of this age or older are compared at once, without the delay. The age is this high
-because the store's clock may round times to minutes."""
+"""Entries of this age or older are compared at once, without the delay, and workers are not told of
+deletions of this age. It is this high because the store's clock may round times to minutes."""
 MINUTE_MS: Final = 60_000
 PAUSE_SECONDS: Final = 1.0
 AGAIN_SECONDS_FIRST: Final = 5.0
