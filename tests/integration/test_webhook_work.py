@@ -45,8 +45,27 @@ async def stored(town: Town) -> WebhookEndpoint:
     return (await town.rest.core.store.webhooks.of(town.tenant))[0]
 
 
-async def test_a_reminder_that_comes_back_from_another_process_is_kept(town: Town) -> None:
-    couriers, name = town.rest.core.webhook_delivery.couriers, (town.tenant, "main")
+async def couriers_of_the_test(town: Town, monkeypatch: pytest.MonkeyPatch) -> WebhookCouriers:
+    """Return couriers that run only when the test says so. Those of the town deliver nothing more,
+    also not if they are woken later."""
+    core, own = town.rest.core, town.rest.core.webhook_delivery.couriers
+    monkeypatch.setattr(own, "_may_run", lambda _: False)
+    await until(lambda: not own.is_busy((town.tenant, "main")))
+    return WebhookCouriers(
+        directory=core.webhook_delivery.directory,
+        queue=core.store.webhook_queue,
+        read=own._read,
+        attempt=own._attempt,
+        health=own._health,
+        resume=own._resume,
+        clock=town.rest.clock,
+    )
+
+
+async def test_a_reminder_that_comes_back_from_another_process_is_kept(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    couriers, name = await couriers_of_the_test(town, monkeypatch), (town.tenant, "main")
     work = WebhookReminderWork(couriers, town.rest.clock, is_alone=False)
     due = reminder_of(await stored(town), town.rest.clock.now(), 0)
     for _ in range(2):
@@ -115,10 +134,8 @@ async def test_what_an_endpoint_took_is_stored_before_it_waits_for_the_store(
     town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core, clock = town.rest.core, town.rest.clock
-    read, couriers = core.store.tenant_events.after, core.webhook_delivery.couriers
-    # The courier of the new endpoint would post the events, too.
-    await until(lambda: not couriers.is_busy((town.tenant, "main")))
-    events = []
+    couriers = await couriers_of_the_test(town, monkeypatch)
+    read, events = core.store.tenant_events.after, []
     place = (await stored(town)).place
     for name in ("ann", "ben"):
         data = {"user_id": name}
@@ -133,13 +150,13 @@ async def test_what_an_endpoint_took_is_stored_before_it_waits_for_the_store(
             raise StoreUnavailable
         return await read(tenant, sequence)
 
-    monkeypatch.setattr(core.store.tenant_events, "after", fail_at_the_second)
     courier = Courier((town.tenant, "main"))
-    assert await couriers.turn(courier) == 0
-    [owed] = await core.store.webhook_queue.owed(place, "", 9)
-    assert [owed.sent, owed.head] == events, "the first is not posted again"
-    assert await couriers.turn(courier) == RETRY_MS
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(core.store.tenant_events, "after", fail_at_the_second)
+        assert await couriers.turn(courier) == 0
+        [owed] = await core.store.webhook_queue.owed(place, "", 9)
+        assert [owed.sent, owed.head] == events, "the first is not posted again"
+        assert await couriers.turn(courier) == RETRY_MS
     clock.time += RETRY_MS
     assert await couriers.turn(courier) == 0
     taken = [one.data["user_id"] for one in receiver.taken if one.type == "user.deleted"]
@@ -189,8 +206,7 @@ class _Failing(TenantEvents):
 async def test_attempts_are_counted_across_restarts(
     town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delivery, core = town.rest.core.webhook_delivery, town.rest.core
-    monkeypatch.setattr(delivery.couriers, "_may_run", lambda _: False)
+    await couriers_of_the_test(town, monkeypatch)
     monkeypatch.setattr(receiver, "answer", lambda _: 422)
     [ann] = await town.users("ann")
     chat = await ann.group()
@@ -198,15 +214,7 @@ async def test_attempts_are_counted_across_restarts(
     async def restart_and_try() -> int:
         """Let a process that was just started deliver what it finds."""
         town.rest.clock.time += webhooks.REFUSED_WAITS_MS[-1]
-        fresh = WebhookCouriers(
-            directory=delivery.directory,
-            queue=core.store.webhook_queue,
-            read=delivery.couriers._read,
-            attempt=delivery.couriers._attempt,
-            health=delivery.couriers._health,
-            resume=delivery.couriers._resume,
-            clock=town.rest.clock,
-        )
+        fresh = await couriers_of_the_test(town, monkeypatch)
         await fresh.turn(Courier((town.tenant, "main")))
         return len(await town.deliveries("failed"))
 
