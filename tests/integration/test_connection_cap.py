@@ -2,18 +2,20 @@
 """A user has 20 connections, however many gateways hold them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.integration.gateways import Gateways, some_gateways
+from tests.integration.gateways import Gateway, Gateways, some_gateways
 from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
 from tidings.model import limits
+from tidings.model.ids import UserKey
+from tidings.ports.delivery import Refreshed
 from tidings.wire.codes import Close
 
 
@@ -28,6 +30,20 @@ async def settled(lines: list[FakeConnection]) -> list[FakeConnection]:
     for line in lines:
         await line.until(partial(_is_settled, line))
     return [line for line in lines if not line.closes]
+
+
+async def refreshed(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a refresh of the gateway's registrations that begins from now on."""
+    ended, refresh = [], gateway.registry.refresh
+
+    async def and_note(connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
+        result = await refresh(connections)
+        ended.append(result)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway.registry, "refresh", and_note)
+        await until(lambda: ended)
 
 
 def _is_settled(line: FakeConnection) -> bool:
@@ -71,7 +87,7 @@ async def test_who_hangs_up_makes_room_on_another_gateway(gateways: Gateways) ->
 
 @pytest.mark.attack("C04")
 async def test_an_idle_connection_makes_room_for_the_same_device_on_its_gateway(
-    gateways: Gateways,
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = await gateways.open("g1"), await gateways.open("g2")
     lines = [await one.line().live(ANN) for _ in range(limits.USER_CONNECTIONS_MAX - 1)]
@@ -85,14 +101,14 @@ async def test_an_idle_connection_makes_room_for_the_same_device_on_its_gateway(
 
     assert lines[0].closes == [Close.TOO_MANY_CONNECTIONS]
     assert not any(line.closes for line in lines[1:])
-    await one.registration._beat()
+    await refreshed(one, monkeypatch)
     [addresses] = (await one.registry.find([ANN])).values()
     assert len(addresses) == limits.USER_CONNECTIONS_MAX
 
 
 @pytest.mark.attack("C04")
 async def test_without_redis_each_gateway_counts_and_afterwards_all_do(
-    tmp_path: Path, own_redis: RedisServer
+    tmp_path: Path, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with some_gateways(tmp_path / "data", own_redis.address) as gateways:
         one, other = await gateways.open("g1"), await gateways.open("g2")
@@ -106,5 +122,5 @@ async def test_without_redis_each_gateway_counts_and_afterwards_all_do(
 
         await until(lambda: sum(not line.closes for line in lines) <= limits.USER_CONNECTIONS_MAX)
         for gateway in (one, other):
-            await gateway.registration._beat()
+            await refreshed(gateway, monkeypatch)
         assert sum(not line.closes for line in lines) == limits.USER_CONNECTIONS_MAX
