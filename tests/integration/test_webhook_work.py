@@ -45,12 +45,17 @@ async def stored(town: Town) -> WebhookEndpoint:
     return (await town.rest.core.store.webhooks.of(town.tenant))[0]
 
 
-async def couriers_of_the_test(town: Town, monkeypatch: pytest.MonkeyPatch) -> WebhookCouriers:
-    """Return couriers that run only when the test says so. Those of the town deliver nothing more,
-    also not if they are woken later."""
+async def stop_couriers(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the couriers of the server deliver nothing more, even if they are woken later."""
+    couriers = town.rest.core.webhook_delivery.couriers
+    monkeypatch.setattr(couriers, "_may_run", lambda _: False)
+    await until(lambda: not couriers.is_busy((town.tenant, "main")))
+
+
+def new_couriers(town: Town) -> WebhookCouriers:
+    """Return couriers as a process that was just started has them. They run only when the test
+    says so."""
     core, own = town.rest.core, town.rest.core.webhook_delivery.couriers
-    monkeypatch.setattr(own, "_may_run", lambda _: False)
-    await until(lambda: not own.is_busy((town.tenant, "main")))
     return WebhookCouriers(
         directory=core.webhook_delivery.directory,
         queue=core.store.webhook_queue,
@@ -65,7 +70,8 @@ async def couriers_of_the_test(town: Town, monkeypatch: pytest.MonkeyPatch) -> W
 async def test_a_reminder_that_comes_back_from_another_process_is_kept(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    couriers, name = await couriers_of_the_test(town, monkeypatch), (town.tenant, "main")
+    await stop_couriers(town, monkeypatch)
+    couriers, name = new_couriers(town), (town.tenant, "main")
     work = WebhookReminderWork(couriers, town.rest.clock, is_alone=False)
     due = reminder_of(await stored(town), town.rest.clock.now(), 0)
     for _ in range(2):
@@ -134,8 +140,9 @@ async def test_what_an_endpoint_took_is_stored_before_it_waits_for_the_store(
     town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core, clock = town.rest.core, town.rest.clock
-    couriers = await couriers_of_the_test(town, monkeypatch)
-    read, events = core.store.tenant_events.after, []
+    await stop_couriers(town, monkeypatch)
+    couriers, events = new_couriers(town), []
+    read = core.store.tenant_events.after
     place = (await stored(town)).place
     for name in ("ann", "ben"):
         data = {"user_id": name}
@@ -206,7 +213,7 @@ class _Failing(TenantEvents):
 async def test_attempts_are_counted_across_restarts(
     town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await couriers_of_the_test(town, monkeypatch)
+    await stop_couriers(town, monkeypatch)
     monkeypatch.setattr(receiver, "answer", lambda _: 422)
     [ann] = await town.users("ann")
     chat = await ann.group()
@@ -214,8 +221,7 @@ async def test_attempts_are_counted_across_restarts(
     async def restart_and_try() -> int:
         """Let a process that was just started deliver what it finds."""
         town.rest.clock.time += webhooks.REFUSED_WAITS_MS[-1]
-        fresh = await couriers_of_the_test(town, monkeypatch)
-        await fresh.turn(Courier((town.tenant, "main")))
+        await new_couriers(town).turn(Courier((town.tenant, "main")))
         return len(await town.deliveries("failed"))
 
     await until(restart_and_try, equals=1)
