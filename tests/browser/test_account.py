@@ -120,7 +120,7 @@ async def test_a_scheduled_message_that_fails_is_shown(
     made = await call(demo, "POST", f"/v1/chats/{chat}/messages", message, token)
     await call(demo, "DELETE", f"/v1/chats/{chat}/members/carol", key=token)
     # Only now is it certain that Carol has left before the message is sent.
-    due = {"send_at": in_seconds(2)}
+    due = {"send_at": in_seconds(10)}
     await call(demo, "PATCH", f"/v1/scheduled/{made['scheduled_id']}", due, token)
     await expect(carol.page.get_by_text("A scheduled message could not be sent")).to_be_visible()
     await carol.button("Settings").click()

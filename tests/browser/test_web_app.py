@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """People talk in the web app, which is used by the names of what it shows alone."""
 
-import asyncio
 import os
 import re
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import httpx
@@ -56,9 +56,8 @@ APP_BYTES_MAX: Final = 60 * 1_024
 
 async def test_two_people_talk_within_a_minute(visitors: Visitors, tmp_path: Path) -> None:
     fresh = ServerProcess(tmp_path / "data", options=["--demo"])
-    # A machine that does other things as well takes as much longer.
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    async with asyncio.timeout(FIRST_TALK_SECONDS_MAX * busy), fresh:
+    began, busy = monotonic(), how_busy()
+    async with fresh:
         printed = re.search(r"http://\S+", (fresh.data / WELCOME_FILE).read_text())
         assert printed is not None
         alice = await sign_in(visitors, printed[0], "Alice")
@@ -73,6 +72,13 @@ async def test_two_people_talk_within_a_minute(visitors: Visitors, tmp_path: Pat
             await person.button("Sign out").click()
             await expect(person.button("Carol")).to_be_visible()
             await until(partial(person.page.evaluate, "indexedDB.databases()"), equals=[])
+    # A machine that does other things as well takes as much longer.
+    assert monotonic() - began <= FIRST_TALK_SECONDS_MAX * max(busy, how_busy())
+
+
+def how_busy() -> float:
+    """Return how many programs want a core, on average over the last minute; at least 1."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 async def test_ticks_typing_unread_and_titles(visitors: Visitors, demo: ServerProcess) -> None:

@@ -180,9 +180,7 @@ async def send_elsewhere(ground: Ground) -> None:
     chat, (ann, bob) = await ground.chat(2)
     async with ground.process() as one, ground.process() as other:
         await one.warm_up(ann, chat)
-        sent = await one.send(ann, chat, text(SMALL))
-        await _read_elsewhere(other, bob, sent)
-        await one.rest(ann)
+        await _read_elsewhere(other, bob, await one.warm_up(ann, chat))
         ground.start(one, other)
         sent = await one.send(ann, chat, text(SMALL))
         answer = one.meter.reading()

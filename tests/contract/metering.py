@@ -170,12 +170,16 @@ class Process:
         """Post so many small messages at once."""
         await asyncio.gather(*(self.send(sender, chat, text(100)) for _ in range(count)))
 
-    async def warm_up(self, sender: UserKey, chat: ChatId) -> None:
-        """Know the chat and the sender's key, and let what follows from that be done."""
+    async def warm_up(self, sender: UserKey, chat: ChatId) -> Entry:
+        """Send a message, and let what follows from it be done, and be metered.
+
+        After that, the process knows the chat and the sender's key.
+        """
         moves = self.meter.requests.get("move_receipt", 0)
-        await self.send(sender, chat, text(100))
+        sent = await self.send(sender, chat, text(100))
         await until(lambda: self.meter.requests.get("move_receipt", 0) > moves)
         await self.store.heads.settled(chat)
+        return sent
 
     async def read_by(self, readers: Sequence[UserKey], entry: Entry, *, is_small: bool) -> None:
         """Have each of these devices receive the message and its user read it, until all is quiet.

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts.cost_page import PUSH_NOTICE, SMALL
+from scripts.cost_page import PUSH_NOTICE
 from tests.contract.builders import a_push_device
-from tests.contract.metering import text
 from tidings.actions.inbox import settings
 from tidings.actions.push.directory import TenantPush
 from tidings.actions.push.noticing import WaitingMessages
@@ -30,14 +29,12 @@ async def push_notices(ground: "Ground") -> None:
     chat, (ann, bob) = await ground.chat(2)
     phone = a_push_device(bob, "phone", "target of a notice")
     async with ground.process() as process:
-        await process.warm_up(ann, chat)
         core, make = process.core, make_notices(process.core)
         core.push.directory.tenant = without_content  # type: ignore[method-assign, assignment]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(settings, "monotonic", lambda: 0.0)
             for is_measured in (False, True):
-                sent = await process.send(ann, chat, text(SMALL))
-                await process.rest(ann)
+                sent = await process.warm_up(ann, chat)
                 if is_measured:
                     ground.start(process)
                 message = ArrivedMessage(sent.sequence, ann, is_mention=False)

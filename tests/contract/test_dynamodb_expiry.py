@@ -14,7 +14,7 @@ from tests.support.dynamo_tables import REGION, some_tables
 from tests.support.services import DynamoDBLocal
 from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.assembly.system import SystemClock
 from tidings.model.chats import ChatState
 from tidings.model.limits import DAY_MS
@@ -57,7 +57,7 @@ async def items(transport: Transport, name: str, chat: str) -> list[dict[str, An
             "ExpressionAttributeValues": {":chat": {"S": chat}},
             "ConsistentRead": True,
         },
-        asyncio.get_running_loop().time() + 5,
+        asyncio.get_running_loop().time() + WAIT_SECONDS,
     )
     return [item_from_wire(item) for item in answer["Items"]]
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every queue of delivery jobs promises, wherever it is: nothing is lost, some come twice."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -75,10 +74,9 @@ async def _sqs(url: str) -> AsyncIterator[Jobs]:
 async def take(jobs: Jobs, count: int) -> list[Taken]:
     """Take until so many different ones are there."""
     taken: dict[tuple[str, int], Taken] = {}
-    async with asyncio.timeout(30):
-        while len(taken) < count:
-            for one in await jobs.take(100):
-                taken[one.job.notification_id, one.job.number] = one
+    while len(taken) < count:
+        for one in await jobs.take(100):
+            taken[one.job.notification_id, one.job.number] = one
     return list(taken.values())
 
 

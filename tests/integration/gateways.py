@@ -168,7 +168,7 @@ class Gateways:
             reconciler=reconciler,
             deliveries=deliveries,
             journals=ClusterJournals(registry, handover, local),
-            mailbox=RedisHandoverReceiver(link, name, deliveries, answerers, quiet_seconds=0.05),
+            mailbox=RedisHandoverReceiver(link, name, deliveries, answerers),
             write_lease=write_lease,
             hints=hints,
         )

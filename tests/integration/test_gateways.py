@@ -146,11 +146,11 @@ async def test_a_gateway_that_is_too_far_behind_answers_nothing_and_compares(
     bob = await gateway.line().live(BOB)
     await bench.post(ANN, chat)
     monkeypatch.setattr("tidings.gateway.handover_receiver.WAITING_USERS_MAX", 0)
-    monkeypatch.setattr(gateway.handover, "_answer_seconds_max", 0.05)
+    monkeypatch.setattr(gateway.handover, "_answer_seconds_max", 1.0)
 
     assert await post.hand(gateway, [1]) == [None]
 
-    assert gateway.deliveries.dropped == 1
+    await until(lambda: gateway.deliveries.dropped == 1)
     await bob.until_entries(chat, 2)
 
 

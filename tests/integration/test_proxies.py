@@ -160,7 +160,7 @@ async def test_an_address_that_a_stranger_invented_is_not_believed(front: Front)
 @pytest.mark.attack("D16")
 async def test_an_address_from_a_trusted_proxy_is_believed(front: Front) -> None:
     statuses = await statuses_of_logins(front, "127.0.0.1")
-    assert (statuses[-1] == 429) is front.proxy.keeps_forwarded
+    assert (429 in statuses) is front.proxy.keeps_forwarded
 
 
 async def test_https_is_told_to_the_server(front: Front) -> None:

@@ -15,7 +15,7 @@ from tests.support.users import ANN, BOB
 from tests.support.waiting import WAIT_SECONDS, until
 from tidings.assembly.system import SystemChance
 from tidings.cluster import handover
-from tidings.cluster.channels import Notice, encode
+from tidings.cluster.channels import QUIET_SECONDS, Notice, encode
 from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
 from tidings.model.ids import ChatId, UserKey
@@ -80,9 +80,11 @@ def a_parcel(sequence: int = 1) -> EncodedEntry:
 
 
 @asynccontextmanager
-async def a_gateway(link: RedisLink, name: str, step: Step) -> AsyncIterator[RedisHandoverReceiver]:
+async def a_gateway(
+    link: RedisLink, name: str, step: Step, quiet_seconds: float = QUIET_SECONDS
+) -> AsyncIterator[RedisHandoverReceiver]:
     answerers = {"names": lambda asked: asked + name.encode()} if step.answers else {}
-    mailbox = RedisHandoverReceiver(link, name, step, answerers, quiet_seconds=0.05)
+    mailbox = RedisHandoverReceiver(link, name, step, answerers, quiet_seconds=quiet_seconds)
     mailbox.start()
     try:
         async with asyncio.timeout(60):
@@ -140,16 +142,16 @@ async def test_a_gateway_that_is_gone_is_not_waited_for(link: RedisLink) -> None
 
 async def test_a_gateway_that_does_not_answer_is_left_out(link: RedisLink) -> None:
     silent, quick = Step([], answers=False), Step(["c1"])
-    async with (
-        a_gateway(link, "g1", silent),
-        a_gateway(link, "g2", quick),
-        a_sender(link, 0.5) as handover,
-    ):
-        answers = await handover.entries([a_parcel()], {"g1": [ANN], "g2": [BOB]})
 
-    assert answers == {"g2": {"c1"}}
-    assert handover.unanswered == 1
-    assert len(silent.came) == 1
+    async def handed_over() -> tuple[object, int, int]:
+        silent.came.clear()
+        async with a_sender(link, 0.5) as handover:
+            answers = await handover.entries([a_parcel()], {"g1": [ANN], "g2": [BOB]})
+        return answers, handover.unanswered, len(silent.came)
+
+    async with a_gateway(link, "g1", silent), a_gateway(link, "g2", quick):
+        # On a busy machine half a second may be too short for both.
+        await until(handed_over, equals=({"g2": {"c1"}}, 1, 1))
 
 
 async def test_answers_find_the_one_who_asked(link: RedisLink) -> None:
@@ -226,14 +228,14 @@ async def test_a_broken_subscription_comes_back_and_leaves_doubt(own_redis: Redi
 
 async def test_a_subscription_that_falls_silent_is_made_again(own_redis: RedisServer) -> None:
     step = Step([])
-    async with a_link(own_redis.address) as link, a_gateway(link, "g1", step):
-        before = link.failures
+    async with a_link(own_redis.address) as link, a_gateway(link, "g1", step, 0.05):
+        before, doubts = link.failures, step.doubts
         await asyncio.to_thread(own_redis.pause)
         try:
             await until(lambda: link.failures > before)
         finally:
             await asyncio.to_thread(own_redis.resume)
-        await step.until(lambda: step.doubts == 2)
+        await step.until(lambda: step.doubts > doubts)
 
 
 async def test_who_could_not_reach_redis_has_all_gateways_compare(own_redis: RedisServer) -> None:
@@ -344,4 +346,4 @@ async def test_a_gateway_that_does_not_know_the_subject_is_left_out(link: RedisL
         a_gateway(link, "g2", Step([])),
         a_sender(link, 0.5) as handover,
     ):
-        assert await handover.ask("names", b"") == {"g2": b"g2"}
+        await until(lambda: handover.ask("names", b""), equals={"g2": b"g2"})

@@ -10,7 +10,7 @@ from tests.integration.redis_places import a_link
 from tests.support.message_cipher import a_cipher
 from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB, CAT, some_users
-from tests.support.waiting import WAIT_SECONDS, until
+from tests.support.waiting import WAIT_SECONDS, retried, until
 from tidings.cluster import redis_link
 from tidings.cluster.channels import Subscription
 from tidings.cluster.redis_link import RedisLink
@@ -185,7 +185,7 @@ async def test_without_redis_nobody_knows_and_soon(own_redis: RedisServer) -> No
     async with a_link(url) as opened:
         link = RedisLink(RedisServers(url), "p:", a_cipher())
         registry = RedisRegistry(link, "g1")
-        await registry.enter(ANN, "c1")
+        await retried(lambda: registry.enter(ANN, "c1"), RegistryUnavailable)
         await asyncio.to_thread(own_redis.stop)
 
         for call in (registry.find([ANN]), registry.enter(ANN, "c2")):
@@ -202,8 +202,8 @@ async def test_without_redis_nobody_knows_and_soon(own_redis: RedisServer) -> No
 
 async def test_a_redis_that_hangs_is_not_waited_for(own_redis: RedisServer) -> None:
     link = RedisLink(RedisServers(own_redis.address), "p:", a_cipher())
-    registry = RedisRegistry(link, "g1")
-    await registry.enter(ANN, "c1")
+    registry = RedisRegistry(link, "g1", ttl_ms=3_600_000)
+    await retried(lambda: registry.enter(ANN, "c1"), RegistryUnavailable)
     await asyncio.to_thread(own_redis.pause)
     try:
         async with asyncio.timeout(WAIT_SECONDS):
@@ -211,13 +211,7 @@ async def test_a_redis_that_hangs_is_not_waited_for(own_redis: RedisServer) -> N
                 await registry.find([ANN])
     finally:
         await asyncio.to_thread(own_redis.resume)
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            try:
-                assert ANN in await registry.find([ANN])
-                break
-            except RegistryUnavailable:
-                continue
+    assert ANN in await retried(lambda: registry.find([ANN]), RegistryUnavailable)
     await link.close()
 
 

@@ -319,6 +319,7 @@ async def test_what_a_deleted_endpoint_was_owed_is_removed(
     async def owed() -> int:
         return len(await queue.owed(endpoint.place, "", 10))
 
+    await until(lambda: receiver.asked)  # what the message is owed is stored
     await until(owed, equals=1)
     await town.backend.ok("DELETE", town.path())
     with pytest.raises(NotYet):  # others may owe it something meanwhile

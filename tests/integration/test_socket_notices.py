@@ -18,6 +18,7 @@ from tests.integration.socket_town import (
 from tests.support.client_socket import Frame
 from tests.support.device import Device
 from tests.support.people import Town
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -157,6 +158,11 @@ async def test_presence_is_a_snapshot_on_live_and_then_changes(town: Town) -> No
     await laptop.close()
     gone = await watcher.frame("presence", user=bob.user_id, online=False)
     assert gone["last_seen"].endswith("Z")
+
+    async def last_seen() -> object:
+        return (await ann.call("GET", f"/v1/users/{bob.user_id}"))["last_seen_at"]
+
+    await until(last_seen)  # it is stored after the others are told
     late = await ann.device("late").connect()
     seen = await late.frame("presence", user=bob.user_id)
     assert (seen["online"], seen["last_seen"][:16]) == (False, gone["last_seen"][:16])

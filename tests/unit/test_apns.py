@@ -209,7 +209,9 @@ async def test_when_the_server_goes_away_earlier_requests_are_still_answered(
     setting: Setting,
 ) -> None:
     setting.apns.answer = None
-    early, late = setting.sending(), setting.sending()
+    early = setting.sending()
+    await until(lambda: len(setting.apns.requests) == 1)
+    late = setting.sending()
     await until(lambda: len(setting.apns.requests) == 2)
     [connection] = setting.apns.connections
     first, _ = connection.unanswered

@@ -39,7 +39,7 @@ from tidings_client import (
 from tidings_client.saved import Changes
 from tidings_client.world import SystemWorld
 
-FIRST_TOKEN_SECONDS = 2
+FIRST_TOKEN_SECONDS = 5
 
 long_on_tables = pytest.mark.parametrize(
     "engine", ["sqlite", pytest.param("dynamodb", marks=pytest.mark.soak)], indirect=True

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings_client import Client, StorageTrouble
 from tidings_client.journal import Journal
 from tidings_client.saved import Changes, Held, Outgoing
@@ -51,7 +51,8 @@ def take(journal: Journal, sequence: int) -> None:
     journal.wake()
 
 
-async def test_many_positions_are_one_write() -> None:
+async def test_many_positions_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings_client.journal.POSITIONS_SECONDS", WAIT_SECONDS)
     storage = SlowStorage()
     async with running(journal := Journal(storage)):
         for sequence in range(1_000):

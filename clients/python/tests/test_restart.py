@@ -33,11 +33,14 @@ class Life:
         )
 
     async def listen(self, *, until: str | None = None, lines: int = 1_000_000) -> None:
-        """Hear so many lines, or up to the one that shows this content."""
+        """Hear so many lines, and at least one entry, or up to the one that shows this content."""
         assert self._process is not None
         assert self._process.stdout is not None
         async with asyncio.timeout(60):
-            while lines and (line := (await self._process.stdout.readline()).decode().split()):
+            while lines > 0 or not self.shown:
+                line = (await self._process.stdout.readline()).decode().split()
+                if not line:
+                    return
                 lines -= 1
                 if line[0] == "kept":
                     self.kept.append(line[1])
