@@ -27,8 +27,14 @@ _BEFORE_OPERAND: Final = frozenset(
     "await case delete do else in instanceof new of return throw typeof void yield".split()
 )
 _LINE_EDGES: Final = re.compile(r"[ \t]*\n[ \t\n]*")
-_SPACED_MARK: Final = re.compile(r" *([{}()\[\];,:?=&|]) *")
+_SPACED_MARK: Final = re.compile(r" *(=>|[{}()\[\];,:?=&|]) *")
 """Punctuation that means the same with and without spaces around it, unlike `+` and `<`."""
+_AFTER_OPENING: Final = re.compile(r"([{(\[,])\n")
+_BEFORE_CLOSING: Final = re.compile(r"(?<![,\[]),?\n([)\]}])")
+"""Where a line break, and a comma before it, means nothing. After a hole in an array, it does."""
+_LAST_SEMICOLON: Final = re.compile(r";(})")
+"""A block needs none at its end, unless that is an empty statement, as in `while (next());`: our
+modules have none, and one would be a syntax error, which no page survives unseen."""
 
 _IMPORT: Final = re.compile(
     r'^import ?(?:(?:\{([^}]*)\}|\* as (\w+)) ?from ?)?"([^"]+)";$', re.MULTILINE
@@ -48,7 +54,7 @@ class ModuleError(Exception):
 def strip(source: str) -> str:
     """Return a script without comments, indentation, empty lines and most spaces.
 
-    Line breaks are kept, because JavaScript may insert a semicolon at a line break.
+    Line breaks between statements are kept, because JavaScript may insert a semicolon there.
 
     Raises:
         ModuleError: A comment, string or template has no end.
@@ -133,7 +139,9 @@ class _Script:
 
     def _end_code(self, more: str = "") -> None:
         code = _LINE_EDGES.sub("\n", self._code + more)
-        self._parts.append(_SPACED_MARK.sub(r"\1", code))
+        for pattern in (_SPACED_MARK, _BEFORE_CLOSING, _AFTER_OPENING, _LAST_SEMICOLON):
+            code = pattern.sub(r"\1", code)
+        self._parts.append(code)
         self._code = ""
 
 
