@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people do with messages in the web app, and what becomes of it at the other end."""
 
+import asyncio
+
 from playwright.async_api import Locator, Route, expect
 
 from tests.browser.test_web_app import call
@@ -18,6 +20,25 @@ async def choose(app: WebApp, text: str, action: str) -> None:
     await app.page.get_by_role("menuitem", name=action, exact=True).click()
 
 
+async def write_anew(app: WebApp, text: str, wanted: str) -> None:
+    """Begin to edit a message, and replace its text."""
+    await choose(app, text, "Edit")
+    # The field for messages is there until the next frame, and looks the same.
+    await expect(app.box).to_have_value(text)
+    await app.box.fill(wanted)
+
+
+async def make_long_chat(server: ServerProcess, name: str) -> None:
+    """Make a group of Bob and Carol with more messages than a page shows at first."""
+    wish = {"user_id": "bob", "expires_in": 3_600}
+    token = (await call(server, "POST", "/v1/tenants/demo/tokens", wish))["token"]
+    group = {"type": "group", "name": name, "members": ["carol"]}
+    chat = (await call(server, "POST", "/v1/chats", group, token))["chat_id"]
+    for number in range(110):
+        message = {"client_message_id": str(number), "content": f"Page {number} of a long book"}
+        await call(server, "POST", f"/v1/chats/{chat}/messages", message, token)
+
+
 def reaction(app: WebApp, text: str, *, pressed: bool) -> Locator:
     """The reaction to a message, if it is the user's own or if it is not."""
     return app.row(text).get_by_role("button", name="🎉", pressed=pressed)
@@ -33,8 +54,7 @@ async def test_changes_of_a_message_are_seen_by_the_other(
     await carol.send("See you at twelv")
     await expect(bob.row("See you at twelv")).to_be_visible()
 
-    await choose(carol, "See you at twelv", "Edit")
-    await carol.box.fill("See you at twelve")
+    await write_anew(carol, "See you at twelv", "See you at twelve")
     await carol.box.press("Enter")
     await expect(bob.row("See you at twelve").get_by_text("edited")).to_be_visible()
     await choose(bob, "See you at twelve", "React with 🎉")
@@ -59,15 +79,27 @@ async def test_an_edit_that_fails_keeps_its_text(visitors: Visitors, demo: Serve
     await carol.open("Lunch")
     await carol.send("At the new place")
 
+    is_shown, refused = asyncio.Event(), list[str]()
+
     async def refuse(route: Route) -> None:
+        await is_shown.wait()
+        refused.append(route.request.url)
         await route.fulfill(status=400, body="{}", content_type="application/json")
 
     await expect(carol.row("At the new place").get_by_role("img", name=TICKS)).to_be_visible()
     await carol.page.route("**/messages/*", refuse)
-    await choose(carol, "At the new place", "Edit")
-    await carol.box.fill("At the old place")
+    await write_anew(carol, "At the new place", "At the old place")
     await carol.box.press("Enter")
+    await expect(carol.button("Save")).to_have_count(0)
+    is_shown.set()
+    await expect(carol.button("Save")).to_be_visible()
     await expect(carol.box).to_have_value("At the old place")
+    # The next attempt fails before the page has shown that it was made.
+    await carol.holds_frames()
+    await carol.box.press("Enter")
+    await until(lambda: len(refused), equals=2)
+    await expect(carol.box).to_have_value("At the old place")
+    await carol.lets_frames_go()
     await carol.page.unroute("**/messages/*")
     await carol.button("Save").click()
     await expect(carol.row("At the old place").get_by_text("edited")).to_be_visible()
@@ -174,13 +206,7 @@ async def test_a_chat_is_searched_that_is_not_all_in_the_page(
     visitors: Visitors, demo: ServerProcess
 ) -> None:
     bob = await sign_in(visitors, demo.url, "Bob")
-    wish = {"user_id": "bob", "expires_in": 3_600}
-    token = (await call(demo, "POST", "/v1/tenants/demo/tokens", wish))["token"]
-    group = {"type": "group", "name": "Library", "members": ["carol"]}
-    chat = (await call(demo, "POST", "/v1/chats", group, token))["chat_id"]
-    for number in range(110):
-        message = {"client_message_id": str(number), "content": f"Page {number} of a long book"}
-        await call(demo, "POST", f"/v1/chats/{chat}/messages", message, token)
+    await make_long_chat(demo, "Library")
     await bob.open("Library")
     await expect(bob.message("Page 109 of a long book")).to_be_in_viewport()
     await bob.box.press("Control+f")

@@ -227,8 +227,11 @@ async def test_everybody_can_answer_the_question(
     await page.get_by_role("button", name="Alice", exact=True).click()
     await page.get_by_role("button", name="Lunch").first.press("Enter")
     box = page.get_by_role("textbox").last
-    await box.fill("Soup?")
+    await box.fill(f"Soup in {language}?")
     await box.press("Enter")
+    row = page.get_by_role("article").filter(has_text=f"Soup in {language}?")
+    # What waits to be sent is paler.
+    await expect(row.locator(".tick:not(.pending)")).to_be_visible()
     buttons = page.get_by_role("status").get_by_role("button")
     await expect(buttons).to_have_count(2)
     await page.evaluate(request.getfixturevalue("axe"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from playwright.async_api import BrowserContext, Page, Route, expect
 
+from tests.browser.held import held
 from tests.browser.test_web_app import call
 from tests.browser.visitors import Visitors
 from tests.browser.web_app import WebApp, sign_in
@@ -52,8 +53,13 @@ async def sign_in_by_phone(profile: BrowserContext, server: ServerProcess) -> We
     await expect(code).to_be_focused()
     await until(lambda: text_of(server) is not None)
     await code.fill(text_of(server) or "")
-    await code.press("Enter")
-    await expect(app.button("Sign out")).to_be_visible()
+    async with held(app.page, "POST", "**/v1/auth/sessions") as used:
+        for _ in range(2):
+            await code.press("Enter")
+        await until(lambda: used.urls)
+        used.release()
+        await expect(app.button("Sign out")).to_be_visible()
+        assert len(used.urls) == 1
     return app
 
 

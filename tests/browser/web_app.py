@@ -16,6 +16,23 @@ NOT_YET: Final = """(isSlow) => {
 }"""
 """Makes ten minutes of the five seconds in which a deletion can be undone, or ends this."""
 
+HOLD_FRAMES: Final = """() => {
+  window.framed = window.requestAnimationFrame;
+  window.held = [];
+  window.requestAnimationFrame = (work) => window.held.push(work);
+  // What was asked for before still comes.
+  return new Promise((resolve) => window.framed(resolve));
+}"""
+LET_FRAMES_GO: Final = """() => {
+  window.requestAnimationFrame = window.framed;
+  for (const work of window.held) work(performance.now());
+}"""
+HURRY: Final = """(hurried) => {
+  const { setTimeout } = window;
+  window.setTimeout = (work, ms, ...all) => setTimeout(work, ms === hurried ? 0 : ms, ...all);
+}"""
+RUN_WHAT_IS_DUE: Final = "() => new Promise((resolve) => setTimeout(resolve, 10))"
+
 
 class WebApp:
     """One window with the web app."""
@@ -58,6 +75,14 @@ class WebApp:
     async def gives_time_to_undo(self, *, is_slow: bool = True) -> None:
         """Let a deletion wait for its undoing as long as the test needs, or no longer."""
         await self.page.evaluate(NOT_YET, is_slow)
+
+    async def holds_frames(self) -> None:
+        """Make the page as slow as it can be: it shows nothing new until this is ended."""
+        await self.page.evaluate(HOLD_FRAMES)
+
+    async def lets_frames_go(self) -> None:
+        """Show everything that has changed."""
+        await self.page.evaluate(LET_FRAMES_GO)
 
     async def send(self, text: str) -> None:
         """Write a message and send it with Enter."""

@@ -45,6 +45,8 @@ class SignIn {
   #done;
   #ways = /** @type {import("./session.js").Ways | null} */ (null);
   #trouble = "";
+  /** Whether an answer is on its way: a code is good for one sign-in. */
+  #isBusy = false;
   /** Whether a code was sent. */
   #isSent = false;
   /** Number of seconds until a code may be asked for. */
@@ -176,17 +178,21 @@ class SignIn {
   #form(submit, children) {
     const onsubmit = async (/** @type {any} */ event) => {
       event.preventDefault();
+      if (this.#isBusy) return;
+      this.#isBusy = true;
       this.#trouble = "";
+      this.update();
       try {
         const session = await submit(new FormData(event.target), event.submitter?.name ?? "");
-        if (session) return this.#done(session);
+        if (session) return this.#done(session); // busy for good: the page is over
       } catch (error) {
         this.#trouble = /** @type {Error} */ (error).message || this.#strings.failed;
         if (error instanceof TooSoon) this.#pause(error.seconds);
       }
+      this.#isBusy = false;
       this.update();
     };
-    return h("form", { onsubmit }, children);
+    return h("form", { onsubmit, "aria-busy": String(this.#isBusy) }, children);
   }
 }
 

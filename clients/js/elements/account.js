@@ -4,7 +4,7 @@
  * This is loaded when the user opens one of them.
  */
 
-import { h } from "./describe.js";
+import { h, once } from "./describe.js";
 import { Scheduled } from "./scheduled.js";
 import { wordsOf } from "./strings_more.js";
 import { face, filled } from "./text.js";
@@ -102,8 +102,9 @@ export class Account {
       const form = new FormData(event.target);
       const body = { reason: form.get("reason"), comment: form.get("comment") || undefined };
       const path = `/v1/chats/${chat}/messages/${sequence}/report`;
+      const { opened } = element.dialogs;
       if (!(await element.dialogs.attempt(this.#tidings.request("POST", path, body)))) return;
-      element.show(null);
+      element.dialogs.close(opened);
       element.say(words.reported);
     };
     return h("form", { onsubmit: submit }, [
@@ -142,7 +143,7 @@ export class Account {
         h("span", { class: "faint" }, filled(words.invitedBy, { who: people?.named(invited_by) })),
       ]),
       h("button", { class: "main", onclick: () => void this.#accept(chat_id) }, words.accept),
-      h("button", { onclick: () => void this.#decline(chat_id) }, words.decline),
+      h("button", { onclick: once(() => void this.#decline(chat_id)) }, words.decline),
     ]);
   };
 
@@ -150,9 +151,10 @@ export class Account {
   async #accept(chat) {
     const element = this.#element;
     const path = `/v1/me/invites/${chat}/accept`;
+    const isHere = element.place();
     if (!(await element.dialogs.attempt(this.#tidings.request("POST", path)))) return;
     await element.invitations?.reload();
-    element.open(chat);
+    if (isHere()) element.open(chat);
   }
 
   /** @param {string} chat */

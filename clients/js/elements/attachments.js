@@ -127,23 +127,31 @@ export class Attachments {
     return this.#chosen.get(this.element.chat) ?? [];
   }
 
-  /** Choose files for the open chat. @param {Iterable<File>} files */
-  add(files) {
+  /**
+   * Choose files for the next message of a chat.
+   *
+   * @param {Iterable<File>} files
+   * @param {string} chat
+   */
+  add(files, chat) {
     const words = wordsOf(this.element);
-    const all = [...this.chosen];
+    const all = [...(this.#chosen.get(chat) ?? [])];
     for (const file of files) {
       if (!file.size) this.element.say(said(words.emptyFile, { name: file.name }));
       else if (all.length >= FILES_MAX)
         this.element.say(said(words.tooManyFiles, { n: FILES_MAX }));
       else all.push({ file, url: URL.createObjectURL(file), ready: readied(file) });
     }
-    this.#choose(all);
-    this.element.focusField();
+    this.#choose(all, chat);
+    if (chat === this.element.chat) this.element.focusField();
   }
 
-  /** @param {Chosen[]} chosen */
-  #choose(chosen) {
-    this.#chosen.set(this.element.chat, chosen);
+  /**
+   * @param {Chosen[]} chosen
+   * @param {string} [chat]
+   */
+  #choose(chosen, chat = this.element.chat) {
+    this.#chosen.set(chat, chosen);
     this.element.update();
   }
 
@@ -160,7 +168,7 @@ export class Attachments {
     const words = wordsOf(this.element);
     try {
       const file = await this.#recorder.record(words.voiceNote);
-      if (file && chat === this.element.chat) this.add([file]);
+      if (file) this.add([file], chat);
     } catch {
       this.element.say(words.noMicrophone);
     }
@@ -227,7 +235,10 @@ export class Attachments {
     const words = wordsOf(this.element);
     const { seconds } = this.#recorder;
     const time = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
-    const stop = (/** @type {boolean} */ isWanted) => () => this.#recorder.stop(isWanted);
+    const stop = (/** @type {boolean} */ isWanted) => () => {
+      this.#recorder.stop(isWanted);
+      this.element.focusField();
+    };
     const link = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
       h("button", { type: "button", class: "link", onclick }, label);
     return h("div", { class: "bar editing" }, [

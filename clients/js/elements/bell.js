@@ -41,6 +41,11 @@ export class TidingsBell extends TidingsElement {
     else this.removeAttribute("inbox");
   }
 
+  disconnectedCallback() {
+    this.#isOpen = false; // a panel that leaves the page closes without saying so
+    super.disconnectedCallback();
+  }
+
   attributeChangedCallback() {
     this.connectedCallback();
   }
@@ -158,7 +163,9 @@ export class TidingsBell extends TidingsElement {
     const panel = /** @type {HTMLElement | null} */ (this.root.querySelector(".panel"));
     const at = this.getBoundingClientRect();
     if (!panel) return;
-    panel.togglePopover();
+    // The click itself has closed the panel, because it is outside of it.
+    if (this.#isOpen) return panel.hidePopover();
+    panel.showPopover();
     const width = panel.offsetWidth;
     const left = Math.max(GAP_PX, Math.min(innerWidth - width - GAP_PX, at.right - width));
     panel.style.left = `${left}px`;

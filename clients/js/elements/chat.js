@@ -49,7 +49,7 @@ export class TidingsChat extends ChatActions {
   /** Look at the chat that is open now. */
   #follow() {
     this.#endView();
-    this.editing = this.answering = null;
+    this.editing = this.answering = this.opened = null;
     this.picker.reset();
     this.#dividesAt = null;
     this.messages.reset();
@@ -81,10 +81,10 @@ export class TidingsChat extends ChatActions {
       const target = name === "focus" ? globalThis : document;
       target.addEventListener(name, () => this.#readIfSeen(), { signal });
     }
-    globalThis.addEventListener("pagehide", () => this.redactNow(), { signal });
+    globalThis.addEventListener("pagehide", () => this.redactions.hurry(), { signal });
     this.until(() => leaving.abort());
     this.until(() => this.#endView());
-    this.until(() => this.redactNow());
+    this.until(() => this.redactions.hurry());
     this.#follow();
   }
 
@@ -147,7 +147,7 @@ export class TidingsChat extends ChatActions {
 
   /** @param {ChatSnapshot | null} chat */
   #talk(chat) {
-    const drop = chat && { ondragover: this.hover, ondrop: this.take };
+    const drop = chat && { ondragover: this.hover, ondrop: this.take(chat.id) };
     const label = this.strings.messages;
     const props = { class: "talk", part: "conversation", "aria-label": label, ...drop };
     return h("section", props, [chat ? this.#conversation(chat) : this.#nothing()]);

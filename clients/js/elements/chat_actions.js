@@ -8,14 +8,14 @@ import { chatChoices, messageChoices } from "./menu.js";
 import { MessageList } from "./message_list.js";
 import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
+import { opening } from "./popup.js";
 import { Quotes } from "./quotes.js";
 import { english } from "./strings.js";
+import { Undoable } from "./undoable.js";
 
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
 /** @typedef {import("../src/rows.js").Row} Row */
 /** @typedef {import("./chat.js").TidingsChat} TidingsChat */
-
-const UNDO_MS = 5_000;
 
 export class ChatActions extends ChatParts {
   static texts = english;
@@ -23,6 +23,8 @@ export class ChatActions extends ChatParts {
   text = "";
   /** The lifetime in seconds of the messages to be sent; 0 if they stay. */
   lifetime = 0;
+  /** How often the user has changed what is in the field. */
+  keystrokes = 0;
   /** Whether nobody gets a push notice of the messages to be sent. */
   isSilent = false;
   people = /** @type {People | null} */ (null);
@@ -35,10 +37,7 @@ export class ChatActions extends ChatParts {
   messages = new MessageList(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
   dialogs = new Dialogs(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
   picker = new MentionPicker(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
-  /** Deletions that wait, by chat and sequence. */
-  #undoable = /** @type {Map<string, {timer: ReturnType<typeof setTimeout>, send: () => void}>} */ (
-    new Map()
-  );
+  redactions = new Undoable();
 
   /** The chat that is open. */
   get chat() {
@@ -74,27 +73,39 @@ export class ChatActions extends ChatParts {
     if (before === chat) this.focusField();
   }
 
+  /** Return a function that says whether the user is still where they are now, and does not write. */
+  place() {
+    const { chat, keystrokes } = this;
+    const { opened } = this.dialogs;
+    return () =>
+      this.chat === chat && this.keystrokes === keystrokes && this.dialogs.opened === opened;
+  }
+
   /**
    * Show a message of the open chat.
    *
    * @param {number} sequence
    */
   async goTo(sequence) {
-    const { view } = this;
+    const { view, keystrokes } = this;
     if (!view) return;
     const find = () => view.snapshot().rows.find((row) => row.sequence === sequence);
     this.messages.isAtBottom = false;
     if (!find()) await this.attempt(view.around(sequence));
     const row = find() ?? view.snapshot().rows.find((one) => one.sequence > sequence);
-    if (row && this.view === view) this.messages.toRow(row, true);
+    // Whoever writes meanwhile keeps the field.
+    if (row && this.view === view) this.messages.toRow(row, this.keystrokes === keystrokes);
   }
 
   /** Show the newest message. */
   async jump() {
+    const { view } = this;
+    const { activeElement } = this.root;
     this.messages.toBottom();
-    if (this.view?.snapshot().hasNewer) await this.attempt(this.view.latest());
+    if (view?.snapshot().hasNewer) await this.attempt(view.latest());
+    if (this.view !== view) return;
     this.messages.toBottom();
-    this.focusField();
+    if ([activeElement, null].includes(this.root.activeElement)) this.focusField();
   }
 
   /** @param {import("./dialogs.js").Dialog | null} dialog */
@@ -104,7 +115,7 @@ export class ChatActions extends ChatParts {
 
   /** @param {import("./menu.js").Menu | null} menu */
   menu(menu) {
-    this.opened = menu;
+    this.opened = opening(menu, this.opened);
     this.update();
   }
 
@@ -207,18 +218,27 @@ export class ChatActions extends ChatParts {
       await view.edit(row.sequence, content);
     } catch (error) {
       const isIdle = this.view === view && !this.editing && !this.answering;
-      if (isIdle && view.snapshot().draft === draft) this.edit({ ...row, content });
+      if (isIdle && view.snapshot().draft === draft) {
+        this.edit({ ...row, content });
+        // What fails before the next frame finds the same field, which has been emptied.
+        this.#fill(content);
+      }
       throw error;
     }
   }
 
-  /** Begin with the next message. */
-  sent() {
-    this.answering = null;
+  /** Begin with the next message. @param {Row | null} [answered] - What the last one answers. */
+  sent(answered = this.answering) {
+    if (this.answering === answered) this.answering = null;
     this.view?.draft("");
-    this.writing("");
+    this.#fill("");
+  }
+
+  /** @param {string} text */
+  #fill(text) {
+    this.writing(text);
     const field = this.root.querySelector(".field textarea");
-    if (field) /** @type {HTMLTextAreaElement} */ (field).value = "";
+    if (field) /** @type {HTMLTextAreaElement} */ (field).value = text;
   }
 
   /**
@@ -286,35 +306,25 @@ export class ChatActions extends ChatParts {
   /** Delete a message, unless this is undone in time. @param {number} sequence */
   redact(sequence) {
     const { view } = this;
-    const key = `${this.chat} ${sequence}`;
-    const send = () => {
-      this.#undoable.delete(key);
-      void this.attempt(view?.redact(sequence));
-    };
-    this.#undoable.set(key, { timer: setTimeout(send, UNDO_MS), send });
+    this.redactions.add(this.#keyOf(sequence), () => void this.attempt(view?.redact(sequence)));
     this.say(this.strings.redacted);
   }
 
   /** @param {number} sequence */
   undo(sequence) {
-    const key = `${this.chat} ${sequence}`;
-    clearTimeout(this.#undoable.get(key)?.timer);
-    this.#undoable.delete(key);
+    this.redactions.undo(this.#keyOf(sequence));
     this.notice = "";
     this.update();
   }
 
   /** @param {number} sequence */
   isUndoable(sequence) {
-    return this.#undoable.has(`${this.chat} ${sequence}`);
+    return this.redactions.has(this.#keyOf(sequence));
   }
 
-  /** Do not wait any longer with deletions, because the page ends. */
-  redactNow() {
-    for (const { timer, send } of [...this.#undoable.values()]) {
-      clearTimeout(timer);
-      send();
-    }
+  /** @param {number} sequence */
+  #keyOf(sequence) {
+    return `${this.chat} ${sequence}`;
   }
 
   /**
@@ -348,8 +358,9 @@ export class ChatActions extends ChatParts {
 
   /** Open the direct chat with a user. @param {string} user */
   async begin(user) {
+    const isHere = this.place();
     const record = await this.tidings?.chats.direct(user);
-    if (record) this.open(record.chat_id);
+    if (record && isHere()) this.open(record.chat_id);
   }
 
   /**

@@ -51,18 +51,27 @@ export class ChatParts extends TidingsElement {
     void this.files.get().then(this.update, () => {});
   }
 
-  /** Choose files for the open chat. @param {Iterable<File>} files */
-  async attach(files) {
+  /**
+   * Choose files for the next message of a chat.
+   *
+   * @param {Iterable<File>} files
+   * @param {string} chat
+   */
+  async attach(files, chat) {
     const chosen = [...files]; // the field that they come from is cleared meanwhile
-    if (chosen.length) (await this.attempt(this.files.get()))?.add(chosen);
+    if (chosen.length) (await this.attempt(this.files.get()))?.add(chosen, chat);
   }
 
-  /** Take files out of a paste or a drop, if there are any. @param {any} event */
-  take = (event) => {
+  /**
+   * Return a listener that takes files out of a paste or a drop, if there are any.
+   *
+   * @param {string} chat
+   */
+  take = (chat) => (/** @type {any} */ event) => {
     const { files } = event.clipboardData ?? event.dataTransfer ?? {};
     if (!files?.length) return;
     event.preventDefault();
-    void this.attach(files);
+    void this.attach(files, chat);
   };
 
   /** Let files be dropped here. @param {any} event */
@@ -81,7 +90,11 @@ export class ChatParts extends TidingsElement {
    * @param {import("../src/rows.js").Row} [row] - The message to report.
    */
   async showAccount(name, row) {
-    (await this.attempt(this.account.get()))?.show(name, row);
+    const element = /** @type {TidingsChat} */ (/** @type {unknown} */ (this));
+    const { chat, dialogs } = element;
+    const { opened } = dialogs;
+    const account = await this.attempt(this.account.get());
+    if (element.chat === chat && dialogs.opened === opened) account?.show(name, row);
   }
 
   // Telling.

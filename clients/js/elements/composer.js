@@ -26,17 +26,24 @@ export function composer(element, chat, editing) {
   const { strings } = element;
   // A field of its own for each chat and each edit, so that no text gets to somebody else.
   const key = `${chat.id} ${editing?.sequence ?? ""}`;
+  const view = element.tidings?.chat(chat.id);
+  // Until the next frame, the field may still be that of another chat or edit.
+  const isCurrent = () => element.chat === chat.id && element.editing === editing;
   const fill = (/** @type {any} */ field) => {
     field.value = editing?.content ?? chat.draft;
     element.writing(field.value);
     // A keyboard that covers half of a phone comes up only when it is asked for.
     if (editing || !matchMedia("(pointer: coarse)").matches) {
-      queueMicrotask(() => field.focus({ preventScroll: true }));
+      queueMicrotask(() => {
+        // The update that makes the field may also go to a message, which has the focus then.
+        const isElsewhere = !editing && element.root.activeElement?.closest(".item");
+        if (!isElsewhere) field.focus({ preventScroll: true });
+      });
     }
   };
   const onsubmit = (/** @type {any} */ event) => {
     event.preventDefault();
-    submit(element, event.target.querySelector("textarea"));
+    if (isCurrent()) submit(element, event.target.querySelector("textarea"));
   };
   return h("form", { class: "composer", part: "composer", onsubmit }, [
     editing ? editBar(element) : null,
@@ -53,14 +60,20 @@ export function composer(element, chat, editing) {
         "aria-label": strings.message,
         placeholder: strings.message,
         ref: fill,
-        onkeydown: (/** @type {any} */ event) => pressed(element, event),
-        oninput: (/** @type {any} */ event) => typed(element, editing, event.target),
-        onclick: (/** @type {any} */ event) => element.picker.typed(event.target),
+        onkeydown: (/** @type {any} */ event) => {
+          if (isCurrent()) pressed(element, event);
+          else if (event.key === "Enter") event.preventDefault();
+        },
+        oninput: (/** @type {any} */ { target }) => {
+          if (isCurrent()) typed(element, editing ? null : view, target);
+          else if (!editing && element.chat !== chat.id) view?.draft(target.value);
+        },
+        onclick: (/** @type {any} */ event) => isCurrent() && element.picker.typed(event.target),
         onblur: () => element.picker.close(),
-        onpaste: element.take,
+        onpaste: element.take(chat.id),
         // A draft that loads later than the field is made.
         onfocus: (/** @type {any} */ event) => {
-          if (!event.target.value && !editing && chat.draft) event.target.value = chat.draft;
+          if (!event.target.value && !editing) event.target.value = view?.snapshot().draft ?? "";
         },
       }),
       counter(element),
@@ -131,17 +144,18 @@ function pressed(element, event) {
 
 /**
  * @param {TidingsChat} element
- * @param {Row | null} editing
+ * @param {import("../src/chat_view.js").ChatView | null | undefined} view - Null during an edit.
  * @param {HTMLTextAreaElement} field
  */
-function typed(element, editing, field) {
+function typed(element, view, field) {
   const text = field.value;
+  element.keystrokes += 1;
   element.writing(text);
   // An edit changes the text, but not whom the message mentions.
-  if (!editing) element.picker.typed(field);
-  if (editing) return;
-  element.view?.draft(text);
-  if (text) element.view?.typing();
+  if (!view) return;
+  element.picker.typed(field);
+  view.draft(text);
+  if (text) view.typing();
 }
 
 /** @param {TidingsChat} element */
@@ -160,7 +174,7 @@ function lifetime(element) {
   const option = (/** @type {number} */ seconds) =>
     h(
       "option",
-      { value: String(seconds) },
+      { value: String(seconds), selected: seconds === element.lifetime },
       seconds ? duration(seconds, strings, "long") : strings.never,
     );
   return h(
@@ -178,8 +192,9 @@ function lifetime(element) {
 /** @param {TidingsChat} element */
 function attach(element) {
   const { strings } = element;
+  const { chat } = element;
   const change = (/** @type {any} */ { target }) => {
-    void element.attach(target.files);
+    void element.attach(target.files, chat);
     target.value = ""; // so that the same file can be chosen again
   };
   return h("label", { class: "round timer", title: strings.attach, key: "attach" }, [

@@ -29,6 +29,16 @@ export function h(tag, props, ...children) {
 }
 
 /**
+ * Return a listener for clicks that leaves out the second one of a double click: the next entry of a
+ * list may be under the pointer by then.
+ *
+ * @param {() => void} work
+ */
+export const once = (work) => (/** @type {any} */ event) => {
+  if (event.detail < 2) work();
+};
+
+/**
  * @param {Child[]} children
  * @returns {Node_[]}
  */

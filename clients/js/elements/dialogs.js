@@ -5,7 +5,7 @@ import { icon } from "./icons.js";
 import { listOf, messageList } from "./message_lists.js";
 import { Search } from "./search.js";
 import { face, moment, said } from "./text.js";
-import { h } from "./view.js";
+import { h, once } from "./view.js";
 
 /** @typedef {import("../src/rows.js").Row} Row */
 /** @typedef {import("./chat.js").TidingsChat} TidingsChat */
@@ -22,7 +22,12 @@ const ROLES = /** @type {const} */ (["owner", "admin", "member"]);
 
 export class Dialogs {
   #element;
-  #open = /** @type {Dialog | null} */ (null);
+  /** The dialog that is open. */
+  opened = /** @type {Dialog | null} */ (null);
+  /** Number of dialogs so far. One that was closed is not opened again, but another one is. */
+  #count = 0;
+  /** The dialog whose chat is being made. */
+  #making = /** @type {Dialog | null} */ (null);
   #members = /** @type {Member[]} */ ([]);
   #facts = /** @type {{receipts: any[], reactions: any[]} | null} */ (null);
   #trouble = "";
@@ -40,7 +45,8 @@ export class Dialogs {
   show(dialog) {
     // The browser puts the focus back to where it was.
     if (!dialog) this.#element.root.querySelector("dialog")?.close();
-    this.#open = dialog;
+    this.opened = dialog;
+    this.#count += 1;
     this.#members = [];
     this.#facts = null;
     this.#trouble = "";
@@ -53,12 +59,16 @@ export class Dialogs {
     this.#element.update();
   }
 
+  /** Close a dialog, unless the next one is open by now. @param {Dialog | null} dialog */
+  close(dialog) {
+    if (this.opened === dialog) this.show(null);
+  }
+
   describe() {
-    const dialog = this.#open;
+    const dialog = this.opened;
     if (!dialog) return null;
     const { strings } = this.#element;
-    // The news that a dialog was closed may come when the next one is open.
-    const close = () => void (this.#open === dialog && this.show(null));
+    const close = () => this.close(dialog);
     const parts = {
       direct: () => [strings.newChat, this.#begin("direct")],
       group: () => [strings.newGroup, this.#begin("group")],
@@ -75,7 +85,7 @@ export class Dialogs {
       queueMicrotask(() => one.isConnected && one.showModal());
     const name = dialog.kind === "other" ? dialog.name : dialog.kind;
     const props = {
-      key: `dialog ${name}`,
+      key: `dialog ${this.#count}`,
       class: `${name}-dialog`,
       ref: open,
       onclose: close,
@@ -104,12 +114,16 @@ export class Dialogs {
    * @param {(error: any) => string} [reasonOf]
    */
   async attempt(work, reasonOf = ({ message }) => message) {
+    const { opened } = this;
     this.#trouble = "";
     try {
       await work;
       return true;
     } catch (error) {
-      this.#trouble = reasonOf(error) || this.#element.strings.wentWrong;
+      const reason = reasonOf(error) || this.#element.strings.wentWrong;
+      if (this.opened === opened) this.#trouble = reason;
+      // Whoever has left the dialog takes for done what was asked for there.
+      else if (opened) this.#element.say(reason);
       return false;
     } finally {
       this.#element.update();
@@ -174,18 +188,23 @@ export class Dialogs {
    * @param {FormData} form
    */
   async #create(isGroup, form) {
+    const { opened } = this;
+    if (this.#making === opened) return;
     const { tidings } = this.#element;
     const others = String(form.get("people") ?? "").split(",");
     const users = [...form.getAll("known").map(String), ...others].map((one) => one.trim());
     const members = [...new Set(users.filter(Boolean))];
     if (!members.length && !isGroup) return;
+    this.#making = opened;
+    const isHere = this.#element.place();
     await this.attempt(
       isGroup
         ? tidings?.chats
             .group(String(form.get("name")), members)
-            .then((record) => this.#element.open(record.chat_id))
+            .then((record) => isHere() && this.#element.open(record.chat_id))
         : this.#element.begin(members[0] ?? ""),
     );
+    if (this.#making === opened) this.#making = null;
   }
 
   // Members.
@@ -196,7 +215,7 @@ export class Dialogs {
     await this.attempt(
       this.#element.tidings?.request("GET", path).then(({ data }) => {
         // An answer may come when the dialog of another chat is open.
-        if (this.#open?.kind === "members" && this.#open.chat === chat) this.#members = data;
+        if (this.opened?.kind === "members" && this.opened.chat === chat) this.#members = data;
       }),
     );
   }
@@ -265,7 +284,7 @@ export class Dialogs {
         : h("span", { class: "faint" }, label),
       isAble &&
         !isSelf &&
-        h("button", { class: "warn", onclick: () => void change("DELETE", path) }, [
+        h("button", { class: "warn", onclick: once(() => void change("DELETE", path)) }, [
           strings.removeMember,
         ]),
     ]);
@@ -278,10 +297,10 @@ export class Dialogs {
     const path = `/v1/chats/${chat}/messages/${sequence}`;
     const ask = (/** @type {string} */ what) => this.#element.tidings?.request("GET", path + what);
     const both = Promise.all([ask("/receipts?limit=100"), ask("/reactions")]);
-    const dialog = this.#open;
+    const dialog = this.opened;
     await this.attempt(
       both.then(([receipts, reactions]) => {
-        if (this.#open !== dialog) return;
+        if (this.opened !== dialog) return;
         this.#facts = { receipts: receipts.data, reactions: reactions.data };
       }),
     );

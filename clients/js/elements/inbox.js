@@ -29,6 +29,8 @@ export class TidingsInbox extends TidingsElement {
   #isLoading = false;
   #isStale = false;
   #pause = WAKE_MS_MIN;
+  /** The last button whose part is being loaded. */
+  #wanted = {};
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #refreshing;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -155,7 +157,10 @@ export class TidingsInbox extends TidingsElement {
     const shown = newestOfEach(notifications).filter(
       (one) => !this.#category || one.category === this.#category,
     );
+    const readAll = () => this.attempt(view.readAll());
+    // A button that comes or goes leaves the focus to its neighbours, because each has a key.
     const options = {
+      key: "options",
       class: "round",
       "aria-label": strings.inboxOptions,
       title: strings.inboxOptions,
@@ -166,9 +171,7 @@ export class TidingsInbox extends TidingsElement {
       h("div", { key: "top", class: "bar top" }, [
         h("h2", { class: "grow" }, strings.notifications),
         unread
-          ? h("button", { class: "link", onclick: () => this.attempt(view.readAll()) }, [
-              strings.markAllRead,
-            ])
+          ? h("button", { key: "read", class: "link", onclick: readAll }, strings.markAllRead)
           : null,
         h("button", options, basicIcon("more")),
       ]),
@@ -192,7 +195,11 @@ export class TidingsInbox extends TidingsElement {
    * @param {(more: InboxMore, button: HTMLElement) => void} use
    */
   #use({ currentTarget }, use) {
-    void this.attempt(this.#more.get().then((more) => use(more, currentTarget)));
+    const wanted = (this.#wanted = {});
+    const loaded = this.#more.get();
+    void this.attempt(
+      loaded.then((more) => void (this.#wanted === wanted && use(more, currentTarget))),
+    );
   }
 
   /** @param {boolean} isLoaded */
@@ -250,6 +257,7 @@ export class TidingsInbox extends TidingsElement {
   #buttons({ id, actions = [], action, read_at }) {
     const { archive, snooze, markUnread } = this.strings;
     const small = (/** @type {string} */ label, /** @type {(event: any) => void} */ onclick) => ({
+      key: `own ${label}`,
       class: "small",
       "aria-label": label,
       title: label,

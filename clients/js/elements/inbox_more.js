@@ -7,7 +7,7 @@
 import { h } from "./describe.js";
 import { basicIcon } from "./icons_basic.js";
 import { localTime, MINUTE_MS } from "./local_time.js";
-import { show, step } from "./popup.js";
+import { opening, show, step } from "./popup.js";
 import { Preferences } from "./preferences.js";
 import { DAY_MS, SNOOZE_MS_MAX, snoozeChoices } from "./snoozing.js";
 import { inboxWords } from "./strings_inbox.js";
@@ -18,7 +18,7 @@ import { moment, said } from "./words.js";
 /** @typedef {import("../src/frames.js").NotificationRecord} NotificationRecord */
 /** @typedef {{label: string, hint?: string, run: () => unknown}} Choice */
 /** @typedef {"archived" | "snoozed" | "preferences"} Page */
-/** @typedef {{anchor: HTMLElement, choices?: Choice[], snoozed?: string}} Menu */
+/** @typedef {{anchor: HTMLElement, choices?: Choice[], snoozed?: string, key?: string}} Menu */
 
 const PAGE_SIZE = 50;
 const MORE_STYLE = `
@@ -84,7 +84,7 @@ export class InboxMore {
 
   /** @param {Menu} menu */
   #offer(menu) {
-    this.#menu = menu;
+    this.#menu = opening(menu, this.#menu);
     this.#element.update();
   }
 
@@ -96,9 +96,11 @@ export class InboxMore {
 
   /** Describe the open menu, or the form for the end of a snooze. @returns {Child} */
   menu() {
-    if (!this.#menu) return null;
-    const { choices, snoozed = "", anchor } = this.#menu;
+    const menu = this.#menu;
+    if (!menu) return null;
+    const { choices, snoozed = "", anchor, key } = menu;
     const run = (/** @type {Choice} */ choice) => () => {
+      if (this.#menu !== menu) return;
       this.#close();
       void choice.run();
     };
@@ -108,22 +110,25 @@ export class InboxMore {
       event.preventDefault();
       this.#close();
     };
-    const closed = (/** @type {any} */ event) => event.newState === "closed" && this.#close();
+    // The news may come when the next menu is open.
+    const closed = (/** @type {any} */ event) =>
+      event.newState === "closed" && this.#menu === menu && this.#close();
     const props = {
+      key,
       "aria-label": anchor.getAttribute("aria-label"),
       popover: "auto",
       ref: (/** @type {HTMLElement} */ menu) => queueMicrotask(() => show(menu, anchor)),
       ontoggle: closed,
     };
-    const pick = { ...props, key: "pick", class: "menu pick", role: "dialog", onkeydown: leave };
+    const pick = { ...props, class: "menu pick", role: "dialog", onkeydown: leave };
     if (!choices) return h("div", pick, this.#picker(snoozed));
     const item = (/** @type {Choice} */ choice) =>
       h("button", { role: "menuitem", onclick: run(choice) }, [
         choice.label,
         choice.hint ? h("span", { class: "faint" }, choice.hint) : null,
       ]);
-    const menu = { ...props, key: "menu", class: "menu", role: "menu", onkeydown: step };
-    return h("div", menu, choices.map(item));
+    const list = { ...props, class: "menu", role: "menu", onkeydown: step };
+    return h("div", list, choices.map(item));
   }
 
   /** Describe the form in which the user picks the end of a snooze. @param {string} id */
@@ -171,9 +176,11 @@ export class InboxMore {
   /** @param {string} cursor - The part of the query that names the page; empty for the first. */
   async #fetch(cursor) {
     const page = this.#page;
+    const from = this.#cursor;
     const path = `${this.#element.path}/notifications?${page}=true&limit=${PAGE_SIZE}${cursor}`;
     const { data, next_cursor } = await this.#tidings.request("GET", path);
-    if (page !== this.#page) return;
+    // Another page was opened, or the button for more was pressed twice.
+    if (page !== this.#page || (cursor && from !== this.#cursor)) return;
     this.#items = cursor ? [...(this.#items ?? []), ...data] : data;
     this.#cursor = next_cursor;
   }

@@ -8,6 +8,8 @@ export class Invitations {
   #tidings;
   #changed;
   #wasLive = false;
+  #asked = 0;
+  #shown = 0;
   #ends;
 
   /**
@@ -37,8 +39,11 @@ export class Invitations {
   }
 
   async reload() {
+    const at = (this.#asked += 1);
     const found = await this.#tidings.request("GET", "/v1/me/invites").catch(() => null);
-    if (!found) return;
+    // The answer to an earlier request may come after that to a later one.
+    if (!found || at < this.#shown) return;
+    this.#shown = at;
     this.list = found.data;
     this.#changed();
   }

@@ -11,7 +11,7 @@ import { h } from "./view.js";
 
 /**
  * @typedef {{label: string, run: () => unknown, isDanger?: boolean}} Choice
- * @typedef {{choices: Choice[], quick?: Choice[], anchor: HTMLElement}} Menu
+ * @typedef {{choices: Choice[], quick?: Choice[], anchor: HTMLElement, key?: string}} Menu
  */
 
 const REACTIONS = ["👍", "❤️", "😂", "😮", "😢", "🎉"];
@@ -134,9 +134,11 @@ export function sendChoices(element) {
  * @param {TidingsChat} element
  * @param {Menu} menu
  */
-export function menuOf(element, { choices, quick, anchor }) {
+export function menuOf(element, menu) {
   const { strings } = element;
+  const { choices, quick, anchor } = menu;
   const run = (/** @type {Choice} */ choice) => () => {
+    if (element.opened !== menu) return;
     element.menu(null);
     anchor.focus({ preventScroll: true });
     void choice.run();
@@ -153,12 +155,13 @@ export function menuOf(element, { choices, quick, anchor }) {
       choice.label,
     );
   const closed = (/** @type {any} */ event) => {
-    if (event.newState !== "closed") return;
+    // The news may come when the next menu is open.
+    if (event.newState !== "closed" || element.opened !== menu) return;
     element.menu(null);
     anchor.focus({ preventScroll: true });
   };
   const props = {
-    key: "menu",
+    key: menu.key,
     class: "menu",
     role: "menu",
     "aria-label": strings.actions,

@@ -226,7 +226,14 @@ export class MessageList {
   /** Find out whether the row that was looked for is at the end. */
   #arrived() {
     this.#isMoving = false;
-    if (this.#target) this.#item(this.#target)?.focus({ preventScroll: true });
+    const key = this.#target;
+    if (key) {
+      this.#item(key)?.focus({ preventScroll: true });
+      setTimeout(() => {
+        if (this.#target === key) this.#target = "";
+        this.#element.update();
+      }, TARGET_MS);
+    }
     this.scrolled();
   }
 
@@ -342,11 +349,6 @@ export class MessageList {
     this.#seen ||= row.sequence - 1;
     this.#target = isMarked ? key : "";
     this.#element.update();
-    if (!isMarked) return;
-    setTimeout(() => {
-      if (this.#target === key) this.#target = "";
-      this.#element.update();
-    }, TARGET_MS);
   }
 
   /**

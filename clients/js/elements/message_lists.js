@@ -4,7 +4,7 @@
 import { mentionsOf, pinsOf, repliesTo } from "../src/lists.js";
 import { icon } from "./icons.js";
 import { brief, face, said } from "./text.js";
-import { h } from "./view.js";
+import { h, once } from "./view.js";
 
 /** @typedef {import("../src/lists.js").MessagesView} MessagesView */
 /** @typedef {import("../src/rows.js").Row} Row */
@@ -63,7 +63,9 @@ export function messageList(element, dialog, list) {
         h("li", { key: `${row.chat} ${row.sequence}`, class: "bar" }, [
           listEntry(element, row, dialog.kind === "mentions"),
           mayUnpin &&
-            h("button", { onclick: () => void element.pin(row.sequence, false) }, strings.unpin),
+            h("button", { onclick: once(() => void element.pin(row.sequence, false)) }, [
+              strings.unpin,
+            ]),
         ]),
       ),
     ),

@@ -3,6 +3,23 @@
 
 const GAP_PX = 8;
 
+let count = 0;
+
+/**
+ * Return the menu that is to be open, with a key of its own: a popover that was closed stays so. A
+ * click on what opened the last menu only closes it.
+ *
+ * @template {{anchor: HTMLElement}} M
+ * @param {M | null} menu
+ * @param {M | null} last - The menu that was open until now.
+ * @returns {(M & {key: string}) | null}
+ */
+export function opening(menu, last) {
+  if (!menu || menu.anchor === last?.anchor) return null;
+  count += 1;
+  return { ...menu, key: `menu ${count}` };
+}
+
 /**
  * Show a menu beside what it belongs to, inside the window.
  *

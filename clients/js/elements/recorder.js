@@ -22,14 +22,20 @@ export class Recorder {
   }
 
   /**
-   * Record until `stop`; return the recording, or null if it was cancelled. Throws if the user does
-   * not allow it.
+   * Record until `stop`; return the recording, or null if it was cancelled or another one goes on.
+   * Throws if the user does not allow it.
    *
    * @param {string} name
    * @returns {Promise<File | null>}
    */
   async record(name) {
     const stream = await navigator.mediaDevices.getUserMedia({ audio: true });
+    const end = () => stream.getTracks().forEach((track) => track.stop());
+    // The user may have been asked twice.
+    if (this.#recorder) {
+      end();
+      return null;
+    }
     const mimeType = TYPES.find((type) => MediaRecorder.isTypeSupported(type)) ?? "";
     const recorder = (this.#recorder = new MediaRecorder(stream, mimeType ? { mimeType } : {}));
     this.since = Date.now();
@@ -38,7 +44,7 @@ export class Recorder {
     try {
       return await this.#end(recorder, name);
     } finally {
-      for (const track of stream.getTracks()) track.stop();
+      end();
       clearInterval(this.#timer);
       this.#recorder = null;
       this.since = 0;

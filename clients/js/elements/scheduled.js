@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Messages that are sent later: write one, list them, change or cancel them. */
 
-import { h } from "./describe.js";
+import { h, once } from "./describe.js";
 import { localTime, MINUTE_MS } from "./local_time.js";
 import { wordsOf } from "./strings_more.js";
 import { moment, said } from "./text.js";
@@ -129,9 +129,10 @@ export class Scheduled {
         await this.#tidings.request("PATCH", `/v1/scheduled/${old.scheduled_id}`, message);
       else await this.#create(message, old);
     };
+    const { opened } = element.dialogs;
     if (!(await element.dialogs.attempt(save(), (error) => this.#reasonOf(error)))) return;
     const when = moment(Date.parse(message.send_at), words);
-    element.show(null);
+    element.dialogs.close(opened);
     element.say(said(words.isScheduled, { when }));
   }
 
@@ -167,8 +168,13 @@ export class Scheduled {
     const body = JSON.stringify([path, wish]);
     const isRepeat = body === this.#attempted.body;
     this.#attempted = { body, id: isRepeat ? this.#attempted.id : crypto.randomUUID() };
+    const { view, text, answering } = element;
     await this.#tidings.request("POST", path, { ...wish, client_message_id: this.#attempted.id });
-    if (!failed) element.sent();
+    if (failed) return;
+    // The user may have gone on: what is written by now is another message.
+    if (element.view === view && element.text === text) element.sent(answering);
+    else if (view?.snapshot().draft === text) view.draft("");
+    if (element.answering === answering) element.answering = null;
   }
 
   // Listing.
@@ -207,7 +213,7 @@ export class Scheduled {
       ]),
       h("button", { onclick: change }, isFailed ? words.retry : words.change),
       !isFailed &&
-        h("button", { class: "warn", onclick: () => void this.#cancel(message) }, [
+        h("button", { class: "warn", onclick: once(() => void this.#cancel(message)) }, [
           words.cancelScheduled,
         ]),
     ]);

@@ -72,14 +72,14 @@ export class Search {
 
   /** Load hits until there is at least one more. */
   async #load() {
-    const query = this.#query;
-    const count = this.#hits.length;
+    const hits = this.#hits;
+    const count = hits.length;
     this.#isBusy = true;
     try {
-      for (let n = 0; n < REQUESTS_MAX && this.#hits.length === count; n += 1) {
+      for (let n = 0; n < REQUESTS_MAX && hits.length === count; n += 1) {
         const page = await this.#page();
-        if (this.#query !== query) return; // something else was typed
-        this.#hits.push(
+        if (this.#hits !== hits) return; // something else is looked for
+        hits.push(
           ...page.data.map((/** @type {any} */ { message, highlights }) => ({
             row: messageRow(message),
             highlights,
@@ -89,9 +89,9 @@ export class Search {
         if (!this.#cursor) break;
       }
     } catch {
-      this.#isBroken = this.#query === query;
+      if (this.#hits === hits) this.#isBroken = true;
     }
-    if (this.#query !== query) return;
+    if (this.#hits !== hits) return;
     this.#isBusy = false;
     this.#element.update();
   }
@@ -113,7 +113,7 @@ export class Search {
     const none = this.#isBroken ? strings.wentWrong : strings.noMatches;
     const status = this.#isBusy ? strings.loading : this.#hits.length ? "" : none;
     const more = () => {
-      void this.#load();
+      if (!this.#isBusy) void this.#load();
       this.#element.update();
     };
     return h("section", { "aria-label": strings.foundMessages, key: "hits" }, [

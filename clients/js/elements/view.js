@@ -7,7 +7,7 @@
 
 import { flat } from "./describe.js";
 
-export { h } from "./describe.js";
+export { h, once } from "./describe.js";
 
 /** @typedef {import("./describe.js").Child} Child */
 /** @typedef {import("./describe.js").Element_} Element_ */
@@ -160,14 +160,15 @@ function set(element, name, value) {
  * @param {() => void} update
  */
 export function gathered(update) {
-  let isAsked = false;
+  const asked = new Set();
   return () => {
-    if (isAsked) return;
-    isAsked = true;
-    // A hidden page has no frames, but its title and badge are still seen.
+    // A hidden page has no frames, but its title and badge are still seen. A frame that was asked
+    // for before the page was hidden does not come, either.
     const later = globalThis.document?.hidden ? queueMicrotask : requestAnimationFrame;
+    if (asked.has(later)) return;
+    asked.add(later);
     later(() => {
-      isAsked = false;
+      asked.delete(later);
       update();
     });
   };
