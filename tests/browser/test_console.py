@@ -3,6 +3,7 @@
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -76,12 +77,19 @@ class Harbour:
         self.notification = posted["id"]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def harbour(server: ServerProcess) -> AsyncIterator[Harbour]:
-    made = Harbour(server)
+@asynccontextmanager
+async def a_harbour(server: ServerProcess, tenant: str = TENANT) -> AsyncIterator[Harbour]:
+    """A tenant that is there."""
+    made = Harbour(server, tenant)
     await made.settle()
     yield made
     await made.http.aclose()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def harbour(server: ServerProcess) -> AsyncIterator[Harbour]:
+    async with a_harbour(server) as made:
+        yield made
 
 
 async def open_console(page: Page, server: ServerProcess, key: str, tenant: str = "") -> None:

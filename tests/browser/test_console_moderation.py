@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from tests.browser.test_console import DESKTOP, Harbour, go, open_console
+from tests.browser.test_console import DESKTOP, Harbour, a_harbour, go, open_console
 from tests.browser.visitors import Visitors
 from tests.support.server import ServerProcess
 
@@ -19,10 +19,8 @@ REPORTED: Final = "Which boat?"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def pier(server: ServerProcess) -> AsyncIterator[Harbour]:
-    made = Harbour(server, PIER)
-    await made.settle()
-    yield made
-    await made.http.aclose()
+    async with a_harbour(server, PIER) as made:
+        yield made
 
 
 async def opened(visitors: Visitors, pier: Harbour) -> Page:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from tests.browser.test_console import DESKTOP, Harbour, go, open_console
+from tests.browser.test_console import DESKTOP, Harbour, a_harbour, go, open_console
 from tests.browser.test_console_moderation import confirm
 from tests.browser.visitors import Visitors
 from tests.support.server import ServerProcess
@@ -19,12 +19,10 @@ AT: Final = f"/tenants/{QUAY}"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def quay(server: ServerProcess) -> AsyncIterator[Harbour]:
-    made = Harbour(server, QUAY)
-    await made.settle()
-    for endpoint in (await made.ask("GET", f"{AT}/webhooks"))["data"]:
-        await made.ask("DELETE", f"{AT}/webhooks/{endpoint['webhook_id']}")
-    yield made
-    await made.http.aclose()
+    async with a_harbour(server, QUAY) as made:
+        for endpoint in (await made.ask("GET", f"{AT}/webhooks"))["data"]:
+            await made.ask("DELETE", f"{AT}/webhooks/{endpoint['webhook_id']}")
+        yield made
 
 
 async def opened(visitors: Visitors, quay: Harbour) -> Page:

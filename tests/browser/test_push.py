@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, Request, Worker, expect
+from playwright.async_api import Page, Request, Route, Worker, expect
 
+from tests.browser.held import held
 from tests.browser.test_looks import SMALL, axe, problems
 from tests.browser.test_web_app import call
 from tests.browser.visitors import FOR_AXE, Visitors
-from tests.browser.web_app import WebApp
+from tests.browser.web_app import HURRY, WebApp
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
 from tests.support.web_push_service import Browser as Subscriber
@@ -153,6 +154,57 @@ async def test_a_registration_is_renewed_at_a_start_and_ends_with_the_login(
     await until(lambda: [one[:2] for one in bob.requests[4:]], equals=ended)
     kept = 'localStorage.getItem("tidings notices")'
     await until(lambda: app.page.evaluate(kept), equals=None)
+
+
+def methods(bob: PushedPage) -> list[str]:
+    """The requests about push, in order."""
+    return [method for method, _, _ in bob.requests]
+
+
+async def test_the_last_of_quick_clicks_counts(bob: PushedPage) -> None:
+    page = bob.app.page
+    notices = bob.app.button("Desktop notices")
+    async with held(page, "GET", "**/v1/push") as asked:
+        await notices.click()
+        await until(lambda: asked.urls)
+        await notices.click()
+        await expect(notices).to_have_attribute("aria-pressed", "false")
+        asked.release()
+        await until(lambda: methods(bob), equals=["GET", "PUT", "DELETE"])
+    assert await page.evaluate("window.isSubscribed") is False
+
+
+async def test_push_ends_with_the_login_whatever_was_chosen(bob: PushedPage) -> None:
+    page = bob.app.page
+    await bob.app.button("Desktop notices").click()
+    await until(lambda: len(bob.requests) == 2)
+    await page.evaluate('localStorage.setItem("tidings notices", "off")')  # in another tab
+    await bob.app.button("Sign out").click()
+    await expect(bob.app.button("Carol")).to_be_visible()
+    await until(lambda: methods(bob), equals=["GET", "PUT", "DELETE"])
+
+
+async def test_a_subscription_that_was_left_ends_at_a_start(bob: PushedPage) -> None:
+    page = bob.app.page
+    await page.add_init_script("window.isSubscribed = true")
+    await page.reload()
+    await until(lambda: methods(bob), equals=["DELETE"])
+
+
+async def test_a_sign_out_does_not_wait_long_for_the_end_of_push(bob: PushedPage) -> None:
+    page = bob.app.page
+    await bob.app.button("Desktop notices").click()
+    await until(lambda: len(bob.requests) == 2)
+
+    async def silent(route: Route) -> None:
+        if route.request.method != "DELETE":
+            await route.continue_()
+
+    await page.route("**/push", silent)
+    await page.evaluate(HURRY, 3_000)
+    await bob.app.button("Sign out").click()
+    await expect(bob.app.button("Carol")).to_be_visible()
+    assert methods(bob) == ["GET", "PUT", "DELETE"]
 
 
 async def worker_of(page: Page) -> Worker:

@@ -17,6 +17,9 @@ import { load } from "./strings.js";
 /** @typedef {import("../elements/chat.js").TidingsChat} TidingsChat */
 /** @typedef {import("./session.js").Session} Session */
 
+/** How long the sign-out waits for the end of the notices. */
+const STOP_MS_MAX = 3_000;
+
 const texts = await load();
 
 class App {
@@ -24,6 +27,9 @@ class App {
   #notices;
   #who;
   #name;
+  #stopped = /** @type {Promise<void> | null} */ (null);
+  #isLeaving = false;
+  #isGone = false;
 
   /** @param {Session} who */
   constructor(who) {
@@ -112,12 +118,23 @@ class App {
   }
 
   async #leave() {
-    await this.#notices.stop();
+    if (this.#isLeaving) return;
+    this.#isLeaving = true;
+    await this.#stop();
     await this.#tidings.signOut();
   }
 
+  /** End the notices while there is a token, but do not wait long for a slow server. */
+  #stop() {
+    const soon = new Promise((resolve) => setTimeout(resolve, STOP_MS_MAX));
+    return (this.#stopped ??= Promise.race([this.#notices.stop(), soon]).then(() => {}));
+  }
+
+  /** The user is signed out, here or in another tab. To load the page twice would end the first. */
   async #left() {
-    await this.#notices.stop();
+    if (this.#isGone) return;
+    this.#isGone = true;
+    await this.#stop();
     await forget(this.#who);
     history.replaceState(null, "", location.pathname);
     location.reload();

@@ -21,6 +21,8 @@ export class Notices {
   #strings;
   #changed;
   #isAsking = false;
+  /** What is done about push, one after the other: quick clicks must not overtake each other. */
+  #settled = Promise.resolve();
 
   /**
    * @param {import("../src/tidings.js").Tidings} tidings
@@ -35,7 +37,7 @@ export class Notices {
     this.#changed = changed;
   }
 
-  /** Begin to show notices, and renew the subscription of this browser. */
+  /** Begin to show notices, and renew the subscription of this browser, or end what is left of it. */
   start() {
     const tidings = this.#tidings;
     tidings.on((event) => {
@@ -47,14 +49,19 @@ export class Notices {
     navigator.serviceWorker?.addEventListener("message", ({ data }) => {
       if (data?.chat) location.hash = data.chat;
     });
-    if (this.#isOn) void this.#turnOn();
+    void this.#settle();
   }
 
   /** End the notices; whoever signs in next has to switch them on. */
   async stop() {
-    const worker = this.#isOn && (await registration());
     localStorage.removeItem(KEY);
-    if (worker) await turnOffPush(this.#tidings, worker, this.#device).catch(() => {});
+    await this.#settle();
+  }
+
+  /** Make push what was chosen last. */
+  #settle() {
+    const work = () => (this.#isOn ? this.#turnOn() : this.#turnOff());
+    return (this.#settled = this.#settled.then(work).catch(() => {}));
   }
 
   get #isOn() {
@@ -109,6 +116,13 @@ export class Notices {
       .catch(() => {});
   }
 
+  async #turnOff() {
+    const worker = await registration();
+    // A browser that never had push has none to end.
+    if (await worker?.pushManager?.getSubscription())
+      await turnOffPush(this.#tidings, /** @type {any} */ (worker), this.#device);
+  }
+
   /** Offer notices to a user who has just sent a message, once. */
   #offer() {
     const isOpen = globalThis.Notification?.permission === "default" && !localStorage.getItem(KEY);
@@ -121,10 +135,9 @@ export class Notices {
   async #choose(isWanted) {
     this.#isAsking = false;
     const isOn = isWanted && (await Notification.requestPermission()) === "granted";
-    if (!isOn) await this.stop();
     localStorage.setItem(KEY, isOn ? "on" : "off");
     this.#changed();
-    if (isOn) await this.#turnOn();
+    await this.#settle();
   }
 
   button() {

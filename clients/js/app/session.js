@@ -6,7 +6,8 @@
  * for the browser.
  */
 
-import { SignedOut } from "../src/index.js";
+import { inTime } from "../src/in_time.js";
+import { SignedOut, Unavailable } from "../src/index.js";
 
 /**
  * Each sign-in has a name for what the browser keeps, because users of two tenants can have the same
@@ -47,7 +48,7 @@ export async function forget(who) {
   if (old?.name !== who.name) return;
   const storage = who.kind === "demo" ? sessionStorage : localStorage;
   for (const key of [KEY, DEVICE_KEY]) storage.removeItem(key);
-  if (old.kind === "phone") await endSession(old.access).catch(() => {});
+  if (old.kind === "phone") await inTime(endSession(old.access)).catch(() => {});
 }
 
 /**
@@ -103,7 +104,7 @@ function current(who) {
 
 /** @returns {Promise<Ways>} */
 export async function ways() {
-  const answer = await fetch("/app.json").catch(() => null);
+  const answer = await inTime(fetch("/app.json")).catch(() => null);
   return answer?.ok ? answer.json() : { phone: false, demo: [] };
 }
 
@@ -120,9 +121,10 @@ export const signInAsDemo = (user) => keep({ kind: "demo", user, name: user });
 
 /** @param {string} token */
 export async function signInWithToken(token) {
-  const answer = await fetch("/v1/me", { headers: { authorization: `Bearer ${token}` } });
-  if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail);
-  const { user_id: user } = await answer.json();
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await answered(fetch("/v1/me", { headers }));
+  if (!answer.ok) throw new Error((await answered(answer.json()).catch(() => ({}))).detail);
+  const { user_id: user } = await answered(answer.json());
   return keep({ kind: "token", user, name: nameFor(user), token });
 }
 
@@ -135,7 +137,7 @@ export async function signInWithToken(token) {
  * @param {string} phone
  */
 export const requestCode = (tenant, phone) =>
-  post("/v1/auth/codes", { tenant, phone_number: phone });
+  answered(post("/v1/auth/codes", { tenant, phone_number: phone }));
 
 /**
  * @param {string} tenant
@@ -145,7 +147,8 @@ export const requestCode = (tenant, phone) =>
 export async function signInWithCode(tenant, phone, code) {
   const device = localStorage.getItem(DEVICE_KEY) ?? newDevice();
   localStorage.setItem(DEVICE_KEY, device);
-  const made = await post("/v1/auth/sessions", { tenant, phone_number: phone, code, device });
+  const login = { tenant, phone_number: phone, code, device };
+  const made = await answered(post("/v1/auth/sessions", login));
   return keep(phoneSession(made, nameFor(made.user_id)));
 }
 
@@ -189,9 +192,11 @@ function refreshing(who) {
 /** @param {string} access */
 const endSession = async (access) => {
   const headers = { authorization: `Bearer ${access}` };
+  // The page may be closed or loaded again before the answer.
+  const init = { method: "DELETE", headers, keepalive: true };
   const { data } = await (await fetch("/v1/sessions", { headers })).json();
   const mine = data.find((/** @type {any} */ one) => one.current);
-  if (mine) await fetch(`/v1/sessions/${mine.session_id}`, { method: "DELETE", headers });
+  if (mine) await fetch(`/v1/sessions/${mine.session_id}`, init);
 };
 
 /** The server wants a pause before the same request is made again. */
@@ -205,6 +210,18 @@ export class TooSoon extends Error {
     this.seconds = seconds;
   }
 }
+
+/**
+ * Wait for an answer at the sign-in. Silence has no text of its own, so the page shows its own. A
+ * renewal waits longer: a token that comes late is still the next one.
+ *
+ * @template T
+ * @param {Promise<T>} answer
+ */
+const answered = (answer) =>
+  inTime(answer).catch((error) => {
+    throw error instanceof Unavailable ? new Unavailable() : error;
+  });
 
 /**
  * @param {string} path

@@ -8,6 +8,7 @@ import {
   card,
   counted,
   facts,
+  keyed,
   label,
   link,
   mono,
@@ -63,12 +64,14 @@ export class ChatScreen extends Screen {
     this.#chat = await this.server.get(this.#at());
     const { sequence } = this.params;
     if (sequence && this.#after === null) this.#after = Math.max(0, Number(sequence) - PAGE / 2);
-    const after = this.#after ?? Math.max(0, this.#chat.head - PAGE);
+    const place = this.#after;
+    const after = place ?? Math.max(0, this.#chat.head - PAGE);
     const [members, entries] = await Promise.all([
       this.server.get(this.#at("members")),
       this.server.get(this.#at("entries"), { after, limit: PAGE }),
     ]);
     this.#members = members.data;
+    if (place !== this.#after) return; // somebody has gone elsewhere meanwhile
     this.#entries = entries.data.toReversed();
   }
 
@@ -100,17 +103,19 @@ export class ChatScreen extends Screen {
   #memberCard() {
     const { head } = this.#chat;
     const isGroup = this.#chat.type === "group";
-    const rows = this.#members.map((one) => [
-      [
-        link(this.to("users", one.user_id), one.user_id),
-        one.display_name ? ` ${one.display_name}` : null,
-      ],
-      label(one.role, one.role === "member" ? "plain" : "accent"),
-      mark(one.delivered, head),
-      mark(one.read, head),
-      one.read_at ? when(one.read_at) : "–",
-      isGroup ? button("Remove", () => void this.#remove(one.user_id), "danger") : null,
-    ]);
+    const rows = this.#members.map((one) =>
+      keyed(one.user_id, [
+        [
+          link(this.to("users", one.user_id), one.user_id),
+          one.display_name ? ` ${one.display_name}` : null,
+        ],
+        label(one.role, one.role === "member" ? "plain" : "accent"),
+        mark(one.delivered, head),
+        mark(one.read, head),
+        one.read_at ? when(one.read_at) : "–",
+        isGroup ? button("Remove", () => void this.#remove(one.user_id), "danger") : null,
+      ]),
+    );
     return card(
       `${counted(this.#members.length, "member")}`,
       table("Members", ["Member", "Role", "Received to", "Read to", "Read", ""], rows),
@@ -125,19 +130,21 @@ export class ChatScreen extends Screen {
       this.#after = after;
       void this.open();
     };
-    const rows = entries.map((entry) => [
-      number(entry.sequence),
-      this.#what(entry),
-      who(this, entry.sender),
-      when(entry.created_at),
-      entry.kind === "message"
-        ? h(
-            "a",
-            explaining(this.to("explain", `${this.id}.${entry.sequence}`), entry.sequence),
-            "Explain",
-          )
-        : null,
-    ]);
+    const rows = entries.map((entry) =>
+      keyed(entry.sequence, [
+        number(entry.sequence),
+        this.#what(entry),
+        who(this, entry.sender),
+        when(entry.created_at),
+        entry.kind === "message"
+          ? h(
+              "a",
+              explaining(this.to("explain", `${this.id}.${entry.sequence}`), entry.sequence),
+              "Explain",
+            )
+          : null,
+      ]),
+    );
     return card(
       "Log",
       [

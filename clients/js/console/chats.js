@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The chats of a tenant, newest first. */
 
-import { label, link, mono, number, table, when } from "./parts.js";
+import { keyed, label, link, mono, number, table, when } from "./parts.js";
 import { Pages, Screen } from "./screen.js";
 
 export class ChatsScreen extends Screen {
@@ -30,12 +30,14 @@ export const chatTable = (screen, chats, empty) =>
   table(
     "Chats",
     ["Chat", "Kind", "Members", "Created by", "Created"],
-    chats.map((chat) => [
-      [link(screen.to("chats", chat.chat_id), chat.name ?? mono(chat.chat_id))],
-      chat.type === "group" ? label("Group", "accent") : label("Direct"),
-      number(chat.member_count),
-      link(screen.to("users", chat.created_by), chat.created_by),
-      when(chat.created_at),
-    ]),
+    chats.map((chat) =>
+      keyed(chat.chat_id, [
+        [link(screen.to("chats", chat.chat_id), chat.name ?? mono(chat.chat_id))],
+        chat.type === "group" ? label("Group", "accent") : label("Direct"),
+        number(chat.member_count),
+        link(screen.to("users", chat.created_by), chat.created_by),
+        when(chat.created_at),
+      ]),
+    ),
     empty,
   );

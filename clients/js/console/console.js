@@ -61,16 +61,32 @@ class Console {
    * @returns {Promise<boolean>}
    */
   ask(question) {
+    // Behind a dialog there is nobody to ask: the button was clicked twice before it opened.
+    if (this.#dialog) return Promise.resolve(false);
     return new Promise((resolve) => {
       const opener = /** @type {HTMLElement | null} */ (document.activeElement);
-      this.#dialog = new Dialog(question, this.update, (isDone) => {
+      const close = (/** @type {boolean} */ isDone) => {
+        resolve(isDone);
+        if (this.#dialog !== dialog) return; // it was left, and there may be another one
         this.#dialog = null;
         this.update();
         opener?.focus();
-        resolve(isDone);
-      });
+      };
+      const dialog = new Dialog(question, this.update, close, this.#tell);
+      this.#dialog = dialog;
       this.update();
     });
+  }
+
+  /** Say what became of a change whose dialog is gone, and show what it changed. */
+  #tell = (/** @type {string} */ outcome) => {
+    this.say(outcome);
+    void this.#screen?.open();
+  };
+
+  /** Whether this is the screen that is open. @param {Screen} screen */
+  shows(screen) {
+    return this.#screen === screen;
   }
 
   /** Screens that the key may open. */
@@ -100,13 +116,15 @@ class Console {
    * @param {Record<string, string>} params
    */
   #show(kind, params) {
-    this.#dialog?.close(false);
+    this.#dialog?.leave();
+    clearTimeout(this.#timer);
     this.#kind = kind;
     const screen = (this.#screen = new kind(this, params));
     this.#isMenuOpen = false;
     this.update();
     scrollTo(0, 0);
     void screen.open().then(() => {
+      if (!this.shows(screen)) return;
       this.#plan();
       // What had the focus is gone with the screen before.
       if (document.activeElement === document.body) document.querySelector("main")?.focus();
@@ -121,6 +139,7 @@ class Console {
   }
 
   #again() {
+    clearTimeout(this.#timer);
     if (!this.#kind?.refresh) return;
     if (document.hidden || this.#dialog) return this.#plan();
     void this.#screen?.open().then(() => this.#plan());

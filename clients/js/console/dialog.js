@@ -16,10 +16,12 @@ import { button, trouble } from "./parts.js";
 
 /**
  * A question: `name` is what has to be typed before the button works, `request` what is sent to the
- * server. `act` sends it; what it returns is shown, such as a key that is shown once.
+ * server. `act` sends it; what it returns is shown, such as a key that is shown once. While it is
+ * sent, the dialog stays, unless `canStop`: then the signal says that the dialog was left.
  *
  * @typedef {{title: string, text?: Child, name?: string, verb: string, request: string,
- *   isDangerous?: boolean, isAudited?: boolean, fields?: Field[], act: (values: Values) => Promise<Child | void>}} Question
+ *   isDangerous?: boolean, isAudited?: boolean, canStop?: boolean, fields?: Field[],
+ *   act: (values: Values, left: AbortSignal) => Promise<Child | void>}} Question
  */
 
 export class Dialog {
@@ -28,29 +30,45 @@ export class Dialog {
   #isSending = false;
   #shown = /** @type {Child | null} */ (null);
   #isDone = false;
+  #left = new AbortController();
 
   /**
    * @param {Question} question
    * @param {() => void} update
    * @param {(isDone: boolean) => void} close
+   * @param {(outcome: string) => void} tell - Says what became of a change after the dialog was left.
    */
-  constructor(question, update, close) {
+  constructor(question, update, close, tell) {
     this.question = question;
     this.update = update;
     this.close = close;
+    this.tell = tell;
+  }
+
+  /** Close without an answer. A change that is on its way is made nevertheless. */
+  leave() {
+    this.#left.abort();
+    this.close(this.#isDone);
+  }
+
+  /** Whether nobody may leave, because the answer would be missed. */
+  get #isHeld() {
+    return this.#isSending && !this.question.canStop;
   }
 
   render() {
     const { title, text } = this.question;
     const ref = (/** @type {HTMLDialogElement} */ made) =>
       queueMicrotask(() => made.isConnected && made.showModal());
-    const onclose = () => this.close(this.#isDone);
-    return h("dialog", { ref, onclose, "aria-labelledby": "question" }, [
+    const onclose = () => this.leave();
+    const oncancel = (/** @type {Event} */ event) => {
+      if (this.#isHeld) event.preventDefault();
+    };
+    const round = { type: "button", class: "round", "aria-label": "Close", onclick: leave };
+    return h("dialog", { ref, onclose, oncancel, "aria-labelledby": "question" }, [
       h("header", null, [
         h("h2", { id: "question" }, title),
-        h("button", { type: "button", class: "round", "aria-label": "Close", onclick: leave }, [
-          icon("close"),
-        ]),
+        h("button", { ...round, disabled: this.#isHeld }, [icon("close")]),
       ]),
       this.#shown
         ? h("div", { class: "shown" }, [
@@ -87,15 +105,20 @@ export class Dialog {
   }
 
   #foot() {
-    const { name, verb, isDangerous, request, isAudited = true } = this.question;
+    const { name, verb, isDangerous, request, canStop, isAudited = true } = this.question;
     const isReady = !this.#isSending && (name === undefined || this.#typed === name);
+    const isStop = this.#isSending && canStop;
     return h("div", { class: "end" }, [
       h("small", { class: "request" }, [
         "Sends ",
         h("code", null, request),
         isAudited ? ". It is in the audit trail." : ".",
       ]),
-      button("Cancel", leave),
+      h(
+        "button",
+        { type: "button", disabled: this.#isHeld, onclick: leave },
+        isStop ? "Stop" : "Cancel",
+      ),
       h("button", { class: isDangerous ? "danger" : "main", disabled: !isReady }, verb),
     ]);
   }
@@ -103,20 +126,25 @@ export class Dialog {
   /** @param {any} event */
   async #send(event) {
     event.preventDefault();
+    if (this.#isSending) return;
     const form = [...new FormData(event.target)].filter(([name]) => name !== "~name");
     this.#isSending = true;
+    this.#trouble = "";
     this.update();
+    let outcome = "done.";
     try {
       const shown = await this.question.act(
         Object.fromEntries(form.map(([k, v]) => [k, String(v).trim()])),
+        this.#left.signal,
       );
       this.#isDone = true;
       if (shown) this.#shown = shown;
       else this.close(true);
     } catch (error) {
-      this.#trouble = /** @type {Error} */ (error).message;
+      outcome = this.#trouble = /** @type {Error} */ (error).message;
     }
     this.#isSending = false;
+    if (this.#left.signal.aborted) this.tell(`${this.question.title}: ${outcome}`);
     this.update();
   }
 }
@@ -125,10 +153,10 @@ const leave = (/** @type {any} */ event) => event.target.closest("dialog").close
 
 /** @param {Field} field */
 function field({ name, label, hint, value, type = "text", options, isOptional, placeholder }) {
-  const common = { name, required: !isOptional, placeholder, defaultValue: value ?? "" };
+  const common = { name, required: !isOptional, placeholder };
   const box =
     type === "area"
-      ? h("textarea", { ...common, rows: 4 })
+      ? h("textarea", { ...common, rows: 4 }, value)
       : type === "pick"
         ? h(
             "select",
@@ -141,6 +169,7 @@ function field({ name, label, hint, value, type = "text", options, isOptional, p
           ? h("input", { name, type: "checkbox", defaultChecked: !!value })
           : h("input", {
               ...common,
+              defaultValue: value ?? "",
               type,
               autocomplete: "off",
               ...(type === "number" ? { min: 0 } : {}),

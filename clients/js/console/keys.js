@@ -2,7 +2,7 @@
 /** The keys of a tenant: those it calls the API with, and those that sign tokens of its users. */
 
 import { h } from "../elements/view.js";
-import { button, card, label, mono, shownOnce, table, when } from "./parts.js";
+import { button, card, keyed, label, mono, shownOnce, table, when } from "./parts.js";
 import { Pages, Screen } from "./screen.js";
 import { Refused } from "./server.js";
 
@@ -35,14 +35,16 @@ export class KeysScreen extends Screen {
 
   #tenantKeys() {
     const { isRoot } = this.server;
-    const rows = this.#keys.rows.map((key) => [
-      mono(key.key_id),
-      key.revoked_at ? label("Revoked", "bad") : label("Valid", "good"),
-      when(key.created_at),
-      isRoot && !key.revoked_at
-        ? button("Revoke", () => void this.#revoke(key.key_id), "danger")
-        : null,
-    ]);
+    const rows = this.#keys.rows.map((key) =>
+      keyed(key.key_id, [
+        mono(key.key_id),
+        key.revoked_at ? label("Revoked", "bad") : label("Valid", "good"),
+        when(key.created_at),
+        isRoot && !key.revoked_at
+          ? button("Revoke", () => void this.#revoke(key.key_id), "danger")
+          : null,
+      ]),
+    );
     return card(
       "Tenant keys",
       [
@@ -57,12 +59,14 @@ export class KeysScreen extends Screen {
   }
 
   #signingKeys() {
-    const rows = this.#signing.map((key) => [
-      mono(key.key_id),
-      key.signs ? label("Signs", "good") : label("Old"),
-      when(key.created_at),
-      key.signs ? null : button("Delete", () => void this.#deleteSigning(key.key_id), "danger"),
-    ]);
+    const rows = this.#signing.map((key) =>
+      keyed(key.key_id, [
+        mono(key.key_id),
+        key.signs ? label("Signs", "good") : label("Old"),
+        when(key.created_at),
+        key.signs ? null : button("Delete", () => void this.#deleteSigning(key.key_id), "danger"),
+      ]),
+    );
     return card("Signing keys", table("Signing keys", ["Key", "State", "Created", ""], rows), {
       hint: "They sign the tokens of users.",
       actions: button("Rotate", () => void this.#rotate()),

@@ -2,7 +2,19 @@
 /** The notifications of an inbox, and the progress of one: post a test, retract, delete the inbox. */
 
 import { h } from "../elements/view.js";
-import { button, card, counted, facts, label, link, mono, number, table, when } from "./parts.js";
+import {
+  button,
+  card,
+  counted,
+  facts,
+  keyed,
+  label,
+  link,
+  mono,
+  number,
+  table,
+  when,
+} from "./parts.js";
 import { Pages, Screen } from "./screen.js";
 
 /** @typedef {import("./parts.js").Tone} Tone */
@@ -47,16 +59,18 @@ export class NotificationsScreen extends Screen {
   }
 
   render() {
-    const rows = this.#posted.rows.map((one) => [
-      [
-        link(this.to("inboxes", this.inbox, one.id), one.message?.title ?? mono(one.id)),
-        one.redacted ? [" ", label("Retracted", "bad")] : null,
-      ],
-      one.audience === "everyone" ? label("Everyone", "accent") : counted(one.recipients, "user"),
-      one.category ?? "–",
-      one.sender ?? "–",
-      when(one.posted_at),
-    ]);
+    const rows = this.#posted.rows.map((one) =>
+      keyed(one.id, [
+        [
+          link(this.to("inboxes", this.inbox, one.id), one.message?.title ?? mono(one.id)),
+          one.redacted ? [" ", label("Retracted", "bad")] : null,
+        ],
+        one.audience === "everyone" ? label("Everyone", "accent") : counted(one.recipients, "user"),
+        one.category ?? "–",
+        one.sender ?? "–",
+        when(one.posted_at),
+      ]),
+    );
     const heads = ["Notification", "For", "Category", "Sender", "Posted"];
     return [table("Notifications", heads, rows, "Nothing was posted."), this.#posted.foot()];
   }

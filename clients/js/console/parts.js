@@ -68,10 +68,10 @@ export const mono = (text) => h("code", null, text);
 /**
  * @param {Child} title
  * @param {Child} content
- * @param {{actions?: Child, hint?: Child}} [options]
+ * @param {{actions?: Child, hint?: Child, key?: string}} [options]
  */
-export const card = (title, content, { actions = null, hint = null } = {}) =>
-  h("section", { class: "card", "aria-label": typeof title === "string" ? title : null }, [
+export const card = (title, content, { actions = null, hint = null, key } = {}) =>
+  h("section", { key, class: "card", "aria-label": typeof title === "string" ? title : null }, [
     h("header", null, [
       h("div", null, [h("h2", null, title), hint ? h("p", { class: "hint" }, hint) : null]),
       actions ? h("div", { class: "actions" }, actions) : null,
@@ -80,11 +80,19 @@ export const card = (title, content, { actions = null, hint = null } = {}) =>
   ]);
 
 /**
+ * A row with a name among the others: its buttons stay its own when rows come and go.
+ *
+ * @param {string | number} key
+ * @param {Child[]} cells
+ */
+export const keyed = (key, cells) => Object.assign(cells, { key });
+
+/**
  * A table. On a narrow screen each row is a block, in which every cell says what it is.
  *
  * @param {string} caption
  * @param {string[]} heads
- * @param {readonly (Child[] & {key?: string})[]} rows
+ * @param {readonly (Child[] & {key?: string | number})[]} rows
  * @param {Child} [empty]
  */
 export const table = (caption, heads, rows, empty = "Nothing here.") =>
@@ -103,7 +111,7 @@ export const table = (caption, heads, rows, empty = "Nothing here.") =>
           rows.map((cells) =>
             h(
               "tr",
-              { role: "row" },
+              { role: "row", key: cells.key },
               cells.map((cell, index) =>
                 h("td", { role: "cell", "data-label": heads[index] ?? "" }, cell),
               ),

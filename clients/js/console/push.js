@@ -49,10 +49,11 @@ export class PushScreen extends Screen {
     ];
   }
 
-  #change() {
+  async #change() {
+    if (!(await this.renew())) return;
     const { updated_at: _, ...settings } = this.#settings;
     const used = Object.entries(settings).filter(([, value]) => value !== null);
-    return this.change(
+    await this.change(
       {
         title: "Change push",
         text: "A JSON object, which replaces the settings as a whole. A secret that is left out stays as it is; a provider that is left out is not used any more.",

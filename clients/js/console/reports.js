@@ -78,7 +78,7 @@ export class ReportsScreen extends Screen {
         this.#said(report),
         this.#actions(report),
       ],
-      { hint: this.#who(user_id) },
+      { hint: this.#who(user_id), key: report.report_id },
     );
   };
 
@@ -172,17 +172,22 @@ export class ReportsScreen extends Screen {
    * @param {any} report
    * @param {"open" | "resolved" | "dismissed"} state
    */
-  #close({ report_id, note }, state) {
+  async #close({ report_id, state: seen }, state) {
+    if (!(await this.renew())) return;
+    const report = this.#reports.rows.find((one) => one.report_id === report_id);
+    if (report?.state !== seen) return this.desk.say("Somebody else has changed the report.");
     const verb = { open: "Open again", resolved: "Resolve", dismissed: "Dismiss" }[state];
     const path = this.at("reports", report_id);
-    return this.change(
+    await this.change(
       {
         title: `${verb} the report`,
         text: "Neither the reporter nor the reported user is informed.",
         name: report_id,
         verb,
         request: `PATCH ${path}`,
-        fields: [{ name: "note", label: "Note", type: "area", value: note, isOptional: true }],
+        fields: [
+          { name: "note", label: "Note", type: "area", value: report.note, isOptional: true },
+        ],
         act: async ({ note: said }) => {
           await this.server.ask("PATCH", path, { state, ...(said ? { note: said } : {}) });
         },

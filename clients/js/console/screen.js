@@ -14,7 +14,8 @@ import { button, trouble } from "./parts.js";
  * What a screen is given: the server, what its address names, and ways to change the page.
  *
  * @typedef {{server: Server, update: () => void, ask: (question: Question) => Promise<boolean>,
- *   say: (text: string) => void, go: (...parts: string[]) => void}} Desk
+ *   say: (text: string) => void, go: (...parts: string[]) => void,
+ *   shows: (screen: Screen) => boolean}} Desk
  */
 
 /**
@@ -93,6 +94,15 @@ export class Screen {
   }
 
   /**
+   * Load again before a question that replaces something as a whole: it may have been changed since.
+   * Return whether it is still there to be asked about.
+   */
+  async renew() {
+    await this.open();
+    return !this.trouble && this.desk.shows(this);
+  }
+
+  /**
    * Ask for a change; when it is made, load again and say so.
    *
    * @param {Question} question
@@ -137,7 +147,8 @@ export class Pages {
   /** Number of pages that are shown. */
   #count = 1;
   #trouble = "";
-  #isAsking = false;
+  /** The query whose next page is on its way. */
+  #asked = /** @type {object | null} */ (null);
 
   /**
    * @param {Desk} desk
@@ -154,6 +165,7 @@ export class Pages {
   choose(query) {
     this.query = query;
     this.#count = 1;
+    this.#trouble = "";
   }
 
   /** Load all pages on the screen again. */
@@ -175,17 +187,25 @@ export class Pages {
 
   /** Load the next page. */
   async more() {
-    this.#isAsking = true;
+    const query = this.query;
+    const cursor = this.#cursor;
+    if (this.#asked === query) return;
+    this.#asked = query;
+    this.#trouble = "";
+    this.desk.update();
+    // Meanwhile another part may have been chosen, or the list loaded again with another end.
+    const isWanted = () => query === this.query && cursor === this.#cursor;
     try {
-      const page = await this.#page(this.#cursor);
-      this.rows = [...this.rows, ...page.data];
-      this.#cursor = page.next_cursor;
-      this.#count++;
-      this.#trouble = "";
+      const page = await this.#page(cursor);
+      if (isWanted()) {
+        this.rows = [...this.rows, ...page.data];
+        this.#cursor = page.next_cursor;
+        this.#count++;
+      }
     } catch (error) {
-      this.#trouble = /** @type {Error} */ (error).message;
+      if (isWanted()) this.#trouble = /** @type {Error} */ (error).message;
     }
-    this.#isAsking = false;
+    if (this.#asked === query) this.#asked = null;
     this.desk.update();
   }
 
@@ -199,7 +219,7 @@ export class Pages {
     if (!this.hasMore && !this.#trouble) return null;
     return h("div", { class: "more" }, [
       this.#trouble ? trouble(this.#trouble) : null,
-      this.#isAsking
+      this.#asked === this.query
         ? h("span", { class: "faint" }, "Loading…")
         : button("More", () => this.more()),
     ]);

@@ -101,9 +101,10 @@ export class TenantScreen extends Screen {
     ]);
   }
 
-  #edit() {
+  async #edit() {
+    if (!(await this.renew())) return;
     const one = this.#tenant;
-    return this.change(
+    await this.change(
       {
         title: `Change ${this.tenant}`,
         name: this.tenant,
@@ -133,8 +134,9 @@ export class TenantScreen extends Screen {
     );
   }
 
-  #editSettings() {
-    return this.change(
+  async #editSettings() {
+    if (!(await this.renew())) return;
+    await this.change(
       {
         title: "Change the settings",
         text: "A JSON object, which replaces the settings as a whole.",

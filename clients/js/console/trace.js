@@ -2,7 +2,7 @@
 /** What is delivered to a user or in a chat, step by step, while it happens. Without content. */
 
 import { h } from "../elements/view.js";
-import { button, card, label, link, mono, number, table } from "./parts.js";
+import { button, card, keyed, label, link, mono, number, table } from "./parts.js";
 import { Screen } from "./screen.js";
 
 /** Number of minutes after which a trace stops by itself. */
@@ -21,6 +21,8 @@ export class TraceScreen extends Screen {
 
   /** Newest first. */
   #steps = /** @type {any[]} */ ([]);
+  /** Number of steps so far. */
+  #count = 0;
   #cursor = /** @type {string | null} */ (null);
   #hasGap = false;
   #ends = Date.now() + MINUTES * 60_000;
@@ -45,10 +47,13 @@ export class TraceScreen extends Screen {
   async load() {
     if (!this.#what || this.#isOver) return;
     const subject = this.#isChat ? { chat_id: this.#what } : { user_id: this.#what };
-    const page = await this.server.get(this.at("trace"), { ...subject, cursor: this.#cursor });
+    const cursor = this.#cursor;
+    const page = await this.server.get(this.at("trace"), { ...subject, cursor });
+    if (cursor !== this.#cursor) return; // another answer had the same steps
     this.#cursor = page.next_cursor;
     this.#hasGap ||= !page.complete;
-    this.#steps = [...page.data.toReversed(), ...this.#steps].slice(0, STEPS_MAX);
+    const steps = page.data.map((/** @type {any} */ one) => ({ ...one, key: this.#count++ }));
+    this.#steps = [...steps.toReversed(), ...this.#steps].slice(0, STEPS_MAX);
   }
 
   render() {
@@ -82,15 +87,17 @@ export class TraceScreen extends Screen {
   }
 
   #log() {
-    const rows = this.#steps.map((one) => [
-      time(one.at),
-      label(one.what.replaceAll("_", " "), TROUBLE.has(one.what) ? "warn" : "plain"),
-      one.user_id ? link(this.to("users", one.user_id), one.user_id) : "–",
-      one.chat_id && one.sequence
-        ? link(this.to("chats", one.chat_id, String(one.sequence)), number(one.sequence))
-        : "–",
-      mono(one.where),
-    ]);
+    const rows = this.#steps.map((one) =>
+      keyed(one.key, [
+        time(one.at),
+        label(one.what.replaceAll("_", " "), TROUBLE.has(one.what) ? "warn" : "plain"),
+        one.user_id ? link(this.to("users", one.user_id), one.user_id) : "–",
+        one.chat_id && one.sequence
+          ? link(this.to("chats", one.chat_id, String(one.sequence)), number(one.sequence))
+          : "–",
+        mono(one.where),
+      ]),
+    );
     const heads = ["Time", "Step", "User", "Entry", "Where"];
     const goOn = () => {
       this.#ends = Date.now() + MINUTES * 60_000;

@@ -8,6 +8,7 @@ import {
   choice,
   counted,
   facts,
+  keyed,
   label,
   link,
   mono,
@@ -145,17 +146,19 @@ export class WebhookScreen extends Screen {
       this.#deliveries.choose(chosen ? { state: chosen } : {});
       void this.open();
     };
-    const rows = this.#deliveries.rows.map((one) => [
-      mono(one.delivery_id),
-      label(one.state, one.state === "failed" ? "bad" : "warn"),
-      one.state === "failed"
-        ? `${one.type}, status ${one.status} after ${counted(one.attempts, "attempt")}`
-        : one.events_waiting === null
-          ? "–"
-          : counted(one.events_waiting, "event"),
-      one.failed_at ? when(one.failed_at) : "–",
-      button("Replay", () => void this.#replay(one.delivery_id)),
-    ]);
+    const rows = this.#deliveries.rows.map((one) =>
+      keyed(one.delivery_id, [
+        mono(one.delivery_id),
+        label(one.state, one.state === "failed" ? "bad" : "warn"),
+        one.state === "failed"
+          ? `${one.type}, status ${one.status} after ${counted(one.attempts, "attempt")}`
+          : one.events_waiting === null
+            ? "–"
+            : counted(one.events_waiting, "event"),
+        one.failed_at ? when(one.failed_at) : "–",
+        button("Replay", () => void this.#replay(one.delivery_id)),
+      ]),
+    );
     const heads = ["Delivery", "State", "What", "Failed", ""];
     return card(
       "Deliveries",
@@ -210,7 +213,7 @@ export class WebhookScreen extends Screen {
     const path = this.#at("deliveries", delivery, "replay");
     return this.change(
       {
-        title: "Replay a delivery",
+        title: `Replay ${delivery}`,
         text: "The event is posted now, as it is now.",
         name: this.id,
         verb: "Replay",
@@ -240,7 +243,6 @@ export class WebhookScreen extends Screen {
 
   /** @param {boolean} enabled */
   #enable(enabled) {
-    const { url, events } = this.#endpoint;
     const verb = enabled ? "Enable" : "Disable";
     return this.change(
       {
@@ -254,6 +256,8 @@ export class WebhookScreen extends Screen {
         request: `PUT ${this.#at()}`,
         fields: enabled ? [RESUME] : [],
         act: async ({ resume }) => {
+          // The endpoint is replaced as a whole, and somebody may have changed it meanwhile.
+          const { url, events } = await this.server.get(this.#at());
           const body = { url, events, enabled, ...(resume ? { resume } : {}) };
           await this.server.ask("PUT", this.#at(), body);
         },

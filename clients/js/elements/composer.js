@@ -191,8 +191,7 @@ function lifetime(element) {
 
 /** @param {TidingsChat} element */
 function attach(element) {
-  const { strings } = element;
-  const { chat } = element;
+  const { strings, chat } = element;
   const change = (/** @type {any} */ { target }) => {
     void element.attach(target.files, chat);
     target.value = ""; // so that the same file can be chosen again
