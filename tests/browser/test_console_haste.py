@@ -12,6 +12,7 @@ from tests.browser.held import held
 from tests.browser.test_console import DESKTOP, Harbour, a_harbour, go, open_console
 from tests.browser.test_console_moderation import confirm
 from tests.browser.visitors import Visitors
+from tests.browser.web_app import END_TIMERS, KEEP_TIMERS
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
 
@@ -48,6 +49,7 @@ async def test_a_dialog_waits_for_the_answer_to_what_it_sends(
     page = await opened(visitors, dock)
     form = await ask_to_deactivate(page, "bob")
     dialog = page.get_by_role("dialog")
+    await page.evaluate(KEEP_TIMERS, 30_000)
     async with held(page, "PUT", "**/users/bob") as sent:
         await form.evaluate(SUBMIT_TWICE)
         await until(lambda: sent.urls)
@@ -55,6 +57,9 @@ async def test_a_dialog_waits_for_the_answer_to_what_it_sends(
             await expect(dialog.get_by_role("button", name=name, exact=True)).to_be_disabled()
         await page.keyboard.press("Escape")
         await expect(dialog).to_be_visible()
+        await page.evaluate(END_TIMERS)  # as if the server had been silent for long
+        for name in ("Cancel", "Close"):
+            await expect(dialog.get_by_role("button", name=name, exact=True)).to_be_enabled()
         sent.release()
         await expect(page.get_by_role("status")).to_have_text("The user is deactivated.")
     await expect(dialog).to_have_count(0)
@@ -112,7 +117,7 @@ async def test_a_long_change_is_stopped(visitors: Visitors, dock: Harbour) -> No
         await dialog.get_by_role("button", name="Stop", exact=True).click()
         await expect(dialog).to_have_count(0)
         sent.release()
-        said = "Replay 3 jobs: Stopped. 1 of 3 jobs done."
+        said = "Replay 3 jobs: Stopped. 0 of 3 jobs done."
         await expect(page.get_by_role("status")).to_have_text(said)
     assert len(sent.urls) == 1
     await main.get_by_role("row").nth(1).get_by_role("button", name="Drop", exact=True).click()

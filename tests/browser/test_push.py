@@ -14,7 +14,7 @@ from tests.browser.held import held
 from tests.browser.test_looks import SMALL, axe, problems
 from tests.browser.test_web_app import call
 from tests.browser.visitors import FOR_AXE, Visitors
-from tests.browser.web_app import WebApp
+from tests.browser.web_app import END_TIMERS, KEEP_TIMERS, WebApp
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
 from tests.support.web_push_service import Browser as Subscriber
@@ -23,12 +23,6 @@ __all__ = ["axe"]
 
 SETTINGS: Final = "/v1/tenants/demo/push"
 
-KEEP_TIMERS: Final = """(kept) => {
-  const { setTimeout } = window;
-  window.timers = [];
-  window.setTimeout = (work, ms, ...all) =>
-    ms === kept ? window.timers.push(work) : setTimeout(work, ms, ...all);
-}"""
 NOTICES: Final = """
 globalThis.notices = new Map();
 ServiceWorkerRegistration.prototype.showNotification = async (title, options) => {
@@ -167,6 +161,16 @@ def methods(bob: PushedPage) -> list[str]:
     return [method for method, _, _ in bob.requests]
 
 
+async def silence(page: Page, method: str, path: str) -> None:
+    """Let the server never answer some requests of a page."""
+
+    async def sort(route: Route) -> None:
+        if route.request.method != method:
+            await route.continue_()
+
+    await page.route(path, sort)
+
+
 async def test_the_last_of_quick_clicks_counts(bob: PushedPage) -> None:
     page = bob.app.page
     notices = bob.app.button("Desktop notices")
@@ -201,17 +205,28 @@ async def test_a_sign_out_does_not_wait_long_for_the_end_of_push(bob: PushedPage
     page = bob.app.page
     await bob.app.button("Desktop notices").click()
     await until(lambda: len(bob.requests) == 2)
-
-    async def silent(route: Route) -> None:
-        if route.request.method != "DELETE":
-            await route.continue_()
-
-    await page.route("**/push", silent)
+    await silence(page, "DELETE", "**/push")
     await page.evaluate(KEEP_TIMERS, 3_000)
     await bob.app.button("Sign out").click()
     await until(lambda: methods(bob), equals=["GET", "PUT", "DELETE"])
-    await page.evaluate("for (const work of window.timers) work()")
+    await page.evaluate(END_TIMERS)
     await expect(bob.app.button("Carol")).to_be_visible()
+
+
+async def test_what_a_sign_out_had_to_leave_ends_right_after_it(bob: PushedPage) -> None:
+    page = bob.app.page
+    await bob.app.button("Desktop notices").click()
+    await until(lambda: len(bob.requests) == 2)
+    await page.add_init_script("window.isSubscribed = true")
+    await silence(page, "GET", "**/v1/push")
+    await page.reload()
+    await until(lambda: methods(bob), equals=["GET", "PUT", "GET"])
+    await page.evaluate(KEEP_TIMERS, 3_000)
+    await bob.app.button("Sign out").click()
+    await until(lambda: page.evaluate("window.timers.length"), equals=1)
+    await page.evaluate(END_TIMERS)
+    await expect(bob.app.button("Carol")).to_be_visible()
+    await until(lambda: page.evaluate("window.isSubscribed"), equals=False)
 
 
 async def worker_of(page: Page) -> Worker:

@@ -31,6 +31,13 @@ HURRY: Final = """(hurried) => {
   const { setTimeout } = window;
   window.setTimeout = (work, ms, ...all) => setTimeout(work, ms === hurried ? 0 : ms, ...all);
 }"""
+KEEP_TIMERS: Final = """(kept) => {
+  const { setTimeout } = window;
+  window.timers = [];
+  window.setTimeout = (work, ms, ...all) =>
+    ms === kept ? window.timers.push(work) : setTimeout(work, ms, ...all);
+}"""
+END_TIMERS: Final = "for (const work of window.timers) work()"
 RUN_WHAT_IS_DUE: Final = "() => new Promise((resolve) => setTimeout(resolve, 10))"
 
 

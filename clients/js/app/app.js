@@ -7,7 +7,7 @@ import { icon } from "../elements/icons.js";
 import { h, render } from "../elements/view.js";
 import { Tidings } from "../src/index.js";
 import { showUnread } from "./badge.js";
-import { Notices } from "./notices.js";
+import { endPush, Notices } from "./notices.js";
 import { keepChats, showKept } from "./offline.js";
 import { deviceOf, forget, session, tokenOf } from "./session.js";
 import { keepShell } from "./shell.js";
@@ -142,4 +142,5 @@ class App {
 }
 
 void keepShell();
+if (!session()) void endPush().catch(() => {});
 void new App(session() ?? (await signIn(texts.app))).start();

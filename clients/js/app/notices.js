@@ -160,4 +160,11 @@ export class Notices {
   }
 }
 
+/** End what a sign-out has left, because the server was too slow to end it in time. */
+export async function endPush() {
+  if (localStorage.getItem(KEY) === "on") return; // somebody is signed in in another tab
+  const subscription = await (await registration())?.pushManager?.getSubscription();
+  await subscription?.unsubscribe();
+}
+
 const registration = async () => navigator.serviceWorker?.getRegistration();

@@ -83,8 +83,6 @@ export class DeadLettersScreen extends Screen {
     const verb = isDrop ? "Drop" : "Replay";
     const { length } = jobs;
     const one = length === 1 ? jobs[0].id : null;
-    // A second attempt goes on where the first one failed.
-    const left = [...jobs];
     return this.change(
       {
         title: `${verb} ${one ?? counted(length, "job")}`,
@@ -96,37 +94,59 @@ export class DeadLettersScreen extends Screen {
         isDangerous: isDrop,
         canStop: !one,
         request: isDrop ? "DELETE /v1/jobs/aside/…" : "POST /v1/jobs/aside/…/replay",
-        act: async (_, isLeft) => {
-          try {
-            for (; left.length; left.shift()) {
-              if (isLeft.aborted) throw new Error("Stopped.");
-              await this.#end(left[0].id, isDrop);
-            }
-          } catch (error) {
-            const { message } = /** @type {Error} */ (error);
-            throw new Error(
-              `${message} ${length - left.length} of ${counted(length, "job")} done.`,
-            );
-          }
-        },
+        act: one ? () => this.#end(one, isDrop) : this.#each(jobs, isDrop),
       },
       isDrop ? "Dropped." : "Back in the queue.",
     );
   }
 
   /**
-   * Drop or replay a job. One that is not there is done: the answer to the last attempt was lost.
+   * Return what drops or replays many jobs. A second attempt goes on where the first one failed.
+   *
+   * @param {any[]} jobs
+   * @param {boolean} isDrop
+   */
+  #each(jobs, isDrop) {
+    const left = [...jobs];
+    let missing = 0;
+    const done = () =>
+      `${jobs.length - left.length - missing} of ${counted(jobs.length, "job")} done.`;
+    return async (/** @type {unknown} */ _, /** @type {AbortSignal} */ isLeft) => {
+      try {
+        for (; left.length; left.shift()) {
+          if (isLeft.aborted) throw new Error("Stopped.");
+          if (!(await this.#ends(left[0].id, isDrop))) missing += 1;
+        }
+      } catch (error) {
+        throw new Error(`${/** @type {Error} */ (error).message} ${done()}`);
+      }
+      return missing ? `${done()} The others were not there any more.` : undefined;
+    };
+  }
+
+  /**
+   * @param {string} id
+   * @param {boolean} isDrop
+   * @returns {Promise<void>}
+   */
+  #end(id, isDrop) {
+    const path = `/v1/jobs/aside/${encodeURIComponent(id)}`;
+    return isDrop ? this.server.ask("DELETE", path) : this.server.ask("POST", `${path}/replay`);
+  }
+
+  /**
+   * Drop or replay one of many jobs; return false if somebody else has done either.
    *
    * @param {string} id
    * @param {boolean} isDrop
    */
-  async #end(id, isDrop) {
-    const path = `/v1/jobs/aside/${encodeURIComponent(id)}`;
-    const ended = isDrop
-      ? this.server.ask("DELETE", path)
-      : this.server.ask("POST", `${path}/replay`);
-    await ended.catch((error) => {
-      if (!(error instanceof Refused && error.status === 404)) throw error;
-    });
+  async #ends(id, isDrop) {
+    try {
+      await this.#end(id, isDrop);
+      return true;
+    } catch (error) {
+      if (error instanceof Refused && error.status === 404) return false;
+      throw error;
+    }
   }
 }

@@ -2,6 +2,7 @@
 /** The dialog before every change: what it does, its fields, and the name that has to be typed. */
 
 import { h } from "../elements/view.js";
+import { ANSWER_MS_MAX } from "../src/in_time.js";
 import { icon } from "./icons.js";
 import { button, trouble } from "./parts.js";
 
@@ -28,6 +29,8 @@ export class Dialog {
   #typed = "";
   #trouble = "";
   #isSending = false;
+  /** Whether nobody may leave, because the answer would be missed. */
+  #isHeld = false;
   #shown = /** @type {Child | null} */ (null);
   #isDone = false;
   #left = new AbortController();
@@ -51,9 +54,18 @@ export class Dialog {
     this.close(this.#isDone);
   }
 
-  /** Whether nobody may leave, because the answer would be missed. */
-  get #isHeld() {
-    return this.#isSending && !this.question.canStop;
+  /** Let nobody leave, but not for ever: a server may be silent. Return how to end this. */
+  #hold() {
+    this.#isHeld = !this.question.canStop;
+    const end = () => {
+      this.#isHeld = false;
+      this.update();
+    };
+    const timer = setTimeout(end, ANSWER_MS_MAX);
+    return () => {
+      clearTimeout(timer);
+      end();
+    };
   }
 
   render() {
@@ -130,6 +142,7 @@ export class Dialog {
     const form = [...new FormData(event.target)].filter(([name]) => name !== "~name");
     this.#isSending = true;
     this.#trouble = "";
+    const end = this.#hold();
     this.update();
     let outcome = "done.";
     try {
@@ -138,14 +151,17 @@ export class Dialog {
         this.#left.signal,
       );
       this.#isDone = true;
-      if (shown) this.#shown = shown;
-      else this.close(true);
+      if (!shown) this.close(true);
+      else {
+        this.#shown = shown;
+        outcome = "answered, but what the server said could not be shown any more.";
+      }
     } catch (error) {
       outcome = this.#trouble = /** @type {Error} */ (error).message;
     }
     this.#isSending = false;
     if (this.#left.signal.aborted) this.tell(`${this.question.title}: ${outcome}`);
-    this.update();
+    end();
   }
 }
 

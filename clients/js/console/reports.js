@@ -169,13 +169,17 @@ export class ReportsScreen extends Screen {
   }
 
   /**
-   * @param {any} report
+   * @param {any} shown - The report as it was shown.
    * @param {"open" | "resolved" | "dismissed"} state
    */
-  async #close({ report_id, state: seen }, state) {
+  async #close(shown, state) {
     if (!(await this.renew())) return;
-    const report = this.#reports.rows.find((one) => one.report_id === report_id);
-    if (report?.state !== seen) return this.desk.say("Somebody else has changed the report.");
+    const { report_id } = shown;
+    const { rows, hasMore } = this.#reports;
+    // New reports may have moved it to the next page.
+    const report = rows.find((one) => one.report_id === report_id) ?? (hasMore ? shown : null);
+    if (report?.state !== shown.state)
+      return this.desk.say("Somebody else has changed the report.");
     const verb = { open: "Open again", resolved: "Resolve", dismissed: "Dismiss" }[state];
     const path = this.at("reports", report_id);
     await this.change(

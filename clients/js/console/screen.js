@@ -99,7 +99,9 @@ export class Screen {
    */
   async renew() {
     await this.open();
-    return !this.trouble && this.desk.shows(this);
+    if (!this.desk.shows(this)) return false;
+    if (this.trouble) this.desk.say(this.trouble);
+    return !this.trouble;
   }
 
   /**
@@ -193,20 +195,28 @@ export class Pages {
     this.#asked = query;
     this.#trouble = "";
     this.desk.update();
-    // Meanwhile another part may have been chosen, or the list loaded again with another end.
-    const isWanted = () => query === this.query && cursor === this.#cursor;
+    // Another part may have been chosen meanwhile.
+    const isWanted = () => query === this.query;
     try {
       const page = await this.#page(cursor);
-      if (isWanted()) {
-        this.rows = [...this.rows, ...page.data];
-        this.#cursor = page.next_cursor;
-        this.#count++;
-      }
+      if (isWanted()) await this.#add(page, cursor);
     } catch (error) {
       if (isWanted()) this.#trouble = /** @type {Error} */ (error).message;
     }
     if (this.#asked === query) this.#asked = null;
     this.desk.update();
+  }
+
+  /**
+   * @param {any} page
+   * @param {string | null} cursor - Where it begins.
+   */
+  async #add(page, cursor) {
+    this.#count++;
+    // A list that was loaded again meanwhile may end somewhere else.
+    if (cursor !== this.#cursor) return this.load();
+    this.rows = [...this.rows, ...page.data];
+    this.#cursor = page.next_cursor;
   }
 
   /** Whether the list goes on. */
