@@ -21,6 +21,7 @@ from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant
 from tests.contract.test_tenant_jobs import a_job
 from tests.support.clock import NOW
+from tests.support.patient_requests import REQUEST_SECONDS_MAX
 from tests.support.users import ANN, BOB, some_users
 from tidings.model.limits import DAY_MS, SESSION_MS
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
@@ -29,6 +30,8 @@ from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX, Item
+from tidings.stores.dynamodb.identity import sessions as sessions_module
+from tidings.stores.dynamodb.identity import users as users_module
 from tidings.stores.dynamodb.identity.identity_patterns import LIST_SESSIONS, READ_SESSION
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.identity.sessions import (
@@ -221,16 +224,35 @@ async def test_who_only_ever_meets_others_is_told_so(
     assert await people.revocations.head() == 0
 
 
-async def test_many_who_end_something_at_once_all_get_a_place(
-    people: People, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More than there are attempts, and without pauses: of one process they take turns."""
+@pytest.fixture
+def no_pauses(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who loses a race tries again at once, and waits for a turn as long as it takes."""
     monkeypatch.setattr(people.place.dynamo.retrying, "pause_before", lambda _: 0.0)
+    for module in (sessions_module, users_module):
+        monkeypatch.setattr(module, "DEADLINE_SECONDS", REQUEST_SECONDS_MAX)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_many_who_end_something_at_once_all_get_a_place(people: People) -> None:
+    """More than there are attempts, and without pauses: of one process they take turns."""
     users = some_users(3 * RACE_ATTEMPTS_MAX)
     for user in users:
         await people.users.put(user, display_name=None, phone_number=None, now=NOW)
     assert all(await at_once([people.users.revoke_tokens(user, NOW) for user in users]))
     assert {one.subject for one in await people.revocations.after(0)} == set(users)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_many_who_change_one_number_at_once_all_change_it(people: People) -> None:
+    """More than there are attempts, and without pauses: of one process they take turns."""
+    numbers = [f"+4917{index:08}" for index in range(3 * RACE_ATTEMPTS_MAX)]
+    await people.users.put(ANN, display_name=None, phone_number=PHONE, now=NOW)
+    changes = (
+        people.users.put(ANN, display_name=None, phone_number=number, now=NOW) for number in numbers
+    )
+    changed = await at_once(list(changes))
+    assert [user.phone_number for user, _ in changed] == numbers
+    assert await people.users.by_phone("acme", [PHONE, *numbers]) == {numbers[-1]: ANN}
 
 
 async def test_processes_that_claim_at_once_make_one_user(people: People) -> None:
@@ -261,11 +283,12 @@ async def test_a_number_that_changes_meanwhile_stays_changed(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users, dynamo = people.users, people.place.dynamo
+    other = People(people.place).users  # another process, because those of one take turns
     await users.put(ANN, display_name=None, phone_number=PHONE, now=NOW)
     overtake(
         dynamo,
         monkeypatch,
-        lambda: users.put(ANN, display_name=None, phone_number=OTHER_PHONE, now=NOW + 1),
+        lambda: other.put(ANN, display_name=None, phone_number=OTHER_PHONE, now=NOW + 1),
     )
     named, _ = await users.put(ANN, display_name="Ann", phone_number=PHONE, now=NOW + 2)
 

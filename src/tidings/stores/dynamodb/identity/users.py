@@ -6,10 +6,12 @@ user is reported as missing only after a strong read. Whether a user is deleted,
 changed, comes from a strong read, too.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of, user_key
@@ -19,7 +21,12 @@ from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.chat.items import chat_of_row
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
+from tidings.stores.dynamodb.client.retrying import (
+    DEADLINE_SECONDS,
+    ConditionFailed,
+    Item,
+    gather_bounded,
+)
 from tidings.stores.dynamodb.client.writes import Update
 from tidings.stores.dynamodb.identity.identity_patterns import (
     ADD_LISTING,
@@ -53,6 +60,7 @@ class DynamoUsers:
         self._dynamo = dynamo
         self._revocations = revocations
         self._claims = PhoneClaims(dynamo, revocations)
+        self._number_turns: WeakValueDictionary[UserKey, asyncio.Lock] = WeakValueDictionary()
         self._seen: dict[UserKey, int] = {}
         self._is_keeping = False
         self._background = Tasks("last_seen")
@@ -70,15 +78,40 @@ class DynamoUsers:
         given = {"display_name": display_name, "phone_number": phone_number}
         changes: Item = {name: value for name, value in given.items() if value is not None}
         changes |= fields.changes()
-        async for _ in self._dynamo.retrying.attempts():
-            found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
-            _refuse_deleted(found)
-            if phone_number in (None, (found or {}).get("phone_number")):
-                return await self._put(user, found, changes, now)
-            changed = await self._claims.claim(user, found, changes, now)
-            if changed is not None:
-                return self._result(changed, is_new=found is None)
+        if phone_number is None:
+            return await self._put(user, await self._undeleted(user), changes, now)
+        async with self._number_turn(user):
+            async for _ in self._dynamo.retrying.attempts():
+                found = await self._undeleted(user)
+                if phone_number == (found or {}).get("phone_number"):
+                    return await self._put(user, found, changes, now)
+                changed = await self._claims.claim(user, found, changes, now)
+                if changed is not None:
+                    return self._result(changed, is_new=found is None)
         raise StoreUnavailable
+
+    @asynccontextmanager
+    async def _number_turn(self, user: UserKey) -> AsyncIterator[None]:
+        """Wait until no other request of this process changes the user's phone number.
+
+        Of several changes at once, the store carries out one and the others read the user again. If
+        they did not take turns, the last ones would use up their attempts.
+        """
+        turn = self._number_turns.setdefault(user, asyncio.Lock())
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await turn.acquire()
+        except TimeoutError:
+            raise StoreUnavailable from None
+        try:
+            yield
+        finally:
+            turn.release()
+
+    async def _undeleted(self, user: UserKey) -> Item | None:
+        found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+        _refuse_deleted(found)
+        return found
 
     async def _put(
         self, user: UserKey, found: Item | None, fields: Item, now: int
