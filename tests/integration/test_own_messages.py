@@ -11,8 +11,10 @@ from tests.support.users import ANN, BOB
 from tests.support.waiting import until
 from tidings.actions.chat import coalesced_receipts
 from tidings.actions.chat.coalesced_receipts import OWN_SPANS_MAX, CoalescedReceipts
+from tidings.model import limits
 from tidings.model.chats import Move, OwnSends, Receipt
 from tidings.model.ids import ChatId
+from tidings.model.limits import DAY_MS
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.chats import Receipts
 
@@ -99,14 +101,17 @@ async def test_marks_of_another_process_are_seen_with_the_next_own_message(
     await coalesced.close()
 
 
-async def test_of_many_spans_the_first_and_the_last_are_kept(deployment: Deployment) -> None:
+async def test_of_many_spans_the_first_and_the_last_are_kept(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RECEIPT_FRAME_MS", DAY_MS)
     chat = await deployment.group(ANN, BOB)
     send = deployment.writing.send
     await send(ANN, chat)
     watched = Watched(deployment.core.store.receipts)
     coalesced = CoalescedReceipts(watched, deployment.core.bus)
     await send(ANN, chat)
-    await watched.called(1)  # from now on both wait for the second to pass
+    await watched.called(1)  # what follows waits for the day to pass
     for _ in range(OWN_SPANS_MAX + 5):
         await send(BOB, chat)
         await send(ANN, chat)

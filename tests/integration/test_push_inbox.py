@@ -146,24 +146,40 @@ async def test_a_user_whose_devices_cannot_be_read_keeps_nobody_else_from_a_noti
 
 
 class HangingProvider(FakeProvider):
-    """A push service that does not answer for Ann."""
+    """A push service that does not answer for Ann. The time is up when Bob is notified."""
+
+    def __init__(self, fake: FakePush) -> None:
+        super().__init__("fcm", fake)
+        self.limit: asyncio.Timeout | None = None
 
     async def send(
         self, credentials: PushCredentials, target: PushTarget, notice: PushNotice
     ) -> PushOutcome:
         if target.address.endswith("ann"):
             await asyncio.Event().wait()
-        return await super().send(credentials, target, notice)
+        outcome = await super().send(credentials, target, notice)
+        assert self.limit is not None
+        self.limit.reschedule(asyncio.get_running_loop().time())
+        return outcome
 
 
 async def test_a_push_service_that_does_not_answer_ends_no_lease(
     news: News, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert SEND_SECONDS_MAX * SECOND_MS < DELETION_LEASE_MS / 2
-    monkeypatch.setattr("tidings.actions.push.inbox_notices.SEND_SECONDS_MAX", 0.5)
     providers = news.rest.core.push.send.providers
     assert isinstance(providers, LazyProviders)
-    providers.replace(HangingProvider("fcm", news.fake))
+    hanging = HangingProvider(news.fake)
+    providers.replace(hanging)
+    begin = asyncio.timeout
+
+    def timeout(seconds: float | None) -> asyncio.Timeout:
+        limit = begin(seconds)
+        if seconds == SEND_SECONDS_MAX:
+            hanging.limit = limit
+        return limit
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
     for name in ("ann", "bob"):
         await news.user(name)
     await news.post(None)
