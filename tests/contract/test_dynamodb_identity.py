@@ -21,7 +21,6 @@ from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant
 from tests.contract.test_tenant_jobs import a_job
 from tests.support.clock import NOW
-from tests.support.patient_requests import REQUEST_SECONDS_MAX
 from tests.support.users import ANN, BOB, some_users
 from tidings.model.limits import DAY_MS, SESSION_MS
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
@@ -30,8 +29,6 @@ from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX, Item
-from tidings.stores.dynamodb.identity import sessions as sessions_module
-from tidings.stores.dynamodb.identity import users as users_module
 from tidings.stores.dynamodb.identity.identity_patterns import LIST_SESSIONS, READ_SESSION
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.identity.sessions import (
@@ -226,10 +223,8 @@ async def test_who_only_ever_meets_others_is_told_so(
 
 @pytest.fixture
 def no_pauses(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who loses a race tries again at once, and waits for a turn as long as it takes."""
+    """Who loses a race tries again at once."""
     monkeypatch.setattr(people.place.dynamo.retrying, "pause_before", lambda _: 0.0)
-    for module in (sessions_module, users_module):
-        monkeypatch.setattr(module, "DEADLINE_SECONDS", REQUEST_SECONDS_MAX)
 
 
 @pytest.mark.usefixtures("no_pauses")

@@ -15,6 +15,7 @@ from tests.support.dynamo_tables import REGION
 from tests.support.message_cipher import a_cipher
 from tests.support.queues import a_queue
 from tidings.assembly.system import SystemClock
+from tidings.buses import kafka_clients, kafka_jobs
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_jobs import KafkaJobs
 from tidings.buses.sqs import open_sqs_jobs
@@ -25,12 +26,16 @@ Open = Callable[[], AbstractAsyncContextManager[Jobs]]
 
 
 @pytest.fixture(params=["sqlite", "kafka", "sqs"])
-async def queue(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
+async def queue(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Open]:
     """A queue with nothing in it."""
     if request.param == "sqlite":
         yield lambda: _sqlite(tmp_path / "data")
     elif request.param == "kafka":
         address, prefix = request.getfixturevalue("kafka_address"), f"test-{uuid4().hex[:12]}-"
+        monkeypatch.setattr(kafka_clients, "ANSWER_MS_MAX", 60_000)  # on a busy machine
+        monkeypatch.setattr(kafka_jobs, "PUT_SECONDS_MAX", 60.0)
         yield lambda: _kafka(address, Topics(prefix))
     else:
         async with a_queue(request.getfixturevalue("sqs_endpoint")) as url:

@@ -3,10 +3,13 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.contract.builders import an_endpoint
 from tests.contract.push_cost_cases import push_notices
 from tests.contract.scheduled_cost_cases import scheduling
 from tidings.actions.webhooks.attempts import AttemptResult
+from tidings.delivery import webhook_couriers
 from tidings.delivery.courier import Courier
 from tidings.model.ids import tenant_of
 
@@ -35,8 +38,11 @@ async def webhooks(ground: "Ground") -> None:
                 core.clock.time += 10_000  # type: ignore[attr-defined]
                 ground.start(process)
             await delivery.owe(tenant, chat, 1, 1)
-            while await delivery.couriers.turn(courier) is not None:
-                pass
+            with pytest.MonkeyPatch.context() as patch:
+                # A turn that takes long notes in between what was taken.
+                patch.setattr(webhook_couriers, "STORED_SECONDS", 3_600.0)
+                while await delivery.couriers.turn(courier) is not None:
+                    pass
         answer = process.meter.reading()
     ground.keep("an event for a webhook endpoint", answer, process)
 

@@ -53,8 +53,11 @@ async def test_a_sick_disk_stops_the_server_cleanly(
         ann, bob = await town.user("ann"), await town.user("bob")
         chat = await ann.create_direct(bob)
         async with ann.device() as device:
+            device.acknowledges = False
             for number in range(MESSAGES):
                 await send(device, chat, history.invoke("phone", chat, f"body-{number}"))
+            # It waits for the marks of the sender, which would meet the trouble before the message.
+            await ann.call("GET", f"/v1/chats/{chat}")
             disk.begin(trouble)
             last = history.invoke("phone", chat, "body-last")
             if way == "socket":

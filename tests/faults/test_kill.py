@@ -34,7 +34,7 @@ async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_nothing_is_lost_when_the_server_is_killed(tmp_path: Path, say: Say) -> None:
     await kill_run(tmp_path, say, seed=1, kills=22)
 

@@ -22,7 +22,6 @@ from tidings_client.backoff import Backoff, Ended, Retry
 from tidings_client.connection import Connection
 from tidings_client.frames import Hello, Live, Ping, ServerFrame
 
-BACK_SECONDS_MAX: Final = 60.0
 GATHER_SECONDS_MAX: Final = 120.0
 DEVICES_OF_A_USER: Final = 5
 AT_ONCE: Final = 20
@@ -160,7 +159,7 @@ async def storm(server: ServerProcess, count: int, say: Say, engine: str) -> Non
         dropped_at = time.monotonic()
         await server.start()
         served_at = time.monotonic()
-        await storm.all_live(BACK_SECONDS_MAX)
+        await storm.all_live(GATHER_SECONDS_MAX)
         back = time.monotonic() - dropped_at
     say(
         f"{count:,} sockets dropped at once on {engine}: all back after {back:.1f} s, of which "

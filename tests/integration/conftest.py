@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the integration tests."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -14,6 +14,15 @@ from tests.integration.socket_town import troubles
 from tests.support.engine import Settings, as_environment, some_engine
 from tests.support.people import Town
 from tests.support.server import ServerProcess
+from tidings.actions.chat import coalesced_receipts
+
+
+@pytest.fixture(autouse=True, scope="package")
+def patient_reads() -> Iterator[None]:
+    """A read waits for what its user has just sent as long as a busy machine needs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coalesced_receipts, "READ_WAIT_SECONDS", 10.0)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 """People, devices and waiting for the tests of the socket."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from tests.integration.cores import all_of
@@ -24,7 +25,12 @@ def troubles(server: ServerProcess) -> list[dict[str, Any]]:
 
 async def people(town: Town, *names: str) -> list[Person]:
     """People whom no other test knows."""
-    return await all_of(town.user(f"{name}-{next(_numbers)}") for name in names)
+    return await some_people(town, *(f"{name}-{next(_numbers)}" for name in names))
+
+
+async def some_people(town: Town, *names: str) -> list[Person]:
+    """People with just these names, in a town of the test's own."""
+    return await all_of(town.user(name) for name in names)
 
 
 async def friends(town: Town, *names: str) -> tuple[str, list[Person]]:
@@ -82,3 +88,8 @@ async def code_of_hello(socket: Socket, **hello: Any) -> int:
     await socket.open()
     socket.tell({"op": "hello", **hello})
     return await closed_with(socket)
+
+
+def has(device: Device, chat: str, sequence: int) -> Callable[[], bool]:
+    """Whether the device has the chat up to there, without a hole."""
+    return lambda: device.logs.have.get(chat) == sequence

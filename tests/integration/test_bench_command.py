@@ -4,6 +4,7 @@
 import asyncio
 import os
 from pathlib import Path
+from time import monotonic
 from xml.etree import ElementTree
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from tests.integration.engines import no_limits as no_limits
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 from tidings.cli import main
 from tidings.tools.load_crowd import Crowd
 from tidings.tools.load_runs import Result, paced
@@ -37,17 +39,22 @@ async def test_every_message_arrives_and_is_counted(
     server: ServerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--pairs", "2", "1", "--window", "1", "3", "--seconds", "0.2", "--json", "out.json"]
-    assert await bench("--data", str(server.data), *words) == 0
-    results = msgspec.json.decode((tmp_path / "out.json").read_bytes(), type=list[Result])
+
+    async def ran() -> list[Result] | None:
+        """The results, if the machine was fast enough for an answer within each run."""
+        assert await bench("--data", str(server.data), *words) == 0
+        results = msgspec.json.decode((tmp_path / "out.json").read_bytes(), type=list[Result])
+        return results if all(result.sent for result in results) else None
+
+    results = await until(ran)
     assert [(result.pairs, result.window) for result in results] == [(1, 1), (1, 3), (2, 1), (2, 3)]
     for result in results:
-        assert result.sent > 0
         assert (result.missing, result.refused, result.server_cpu) == (0, 0, None)
         assert result.latency.count == result.sent
     ElementTree.parse(tmp_path / "tidings-bench.svg")
     told = capsys.readouterr().out
     assert "sent/s" in told
-    assert len(told.splitlines()) == 2 + 4 + 1
+    assert len(told.splitlines()) % (2 + 4 + 1) == 0
 
 
 async def test_the_server_may_be_named(
@@ -79,15 +86,15 @@ async def test_what_is_missing_is_told(
 async def test_at_a_pace(server: ServerProcess) -> None:
     async with Crowd(server.url, server.root_key) as crowd:
         ticks: list[int] = []
+        began = monotonic()
         result = await paced(
             crowd, 3, 300, 0.6, warm_up_seconds=0.1, tick=lambda sent, _: ticks.append(sent)
         )
-        assert 0 < result.sent < 260, (
-            "no faster than the pace; how much slower is the machine's to say"
-        )
         assert (result.missing, result.window) == (0, 0)
         assert ticks == sorted(ticks)
-        [*_, last] = await crowd.talkers(3)
+        [*talkers, last] = await crowd.talkers(3)
+        sent = sum(talker.acknowledged for talker in (*talkers, last))
+        assert 0 < sent <= 300 * (monotonic() - began), "no faster than the pace"
         last.close()
         crowd.watch.stopped("the server said bye")
         with pytest.raises(LoadStopped, match="bye"):

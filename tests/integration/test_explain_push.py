@@ -82,8 +82,10 @@ async def test_a_notice_that_was_sent_refused_or_held_back(town: Town, hook: Hoo
 
 async def test_a_device_that_took_the_message(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
-    async with bob.device():
+    async with bob.device() as phone:
         message = await ann.send(chat)
+        await phone.frame("entry", sequence=message["sequence"])
+        phone.acknowledge()  # at once: the notice waits five seconds for it
         found, where = await about_push(town, bob, message, "push_skipped")
     assert (found["code"], where) == ("acknowledged", "rule taken")
 

@@ -192,7 +192,7 @@ async def test_a_forgotten_connection_is_registered_again_and_misses_nothing(
     gateways: Gateways,
 ) -> None:
     bench, post = gateways.bench, gateways.post
-    gateway = await gateways.open("g1", beat_seconds=600)
+    gateway = await gateways.open("g1", beat_seconds=600, ttl_ms=600_000)
     chat = await bench.group(ANN, BOB)
     bob, ann = await gateway.line().live(BOB), await gateway.line().live(ANN)
     await forget(gateway, BOB)

@@ -51,7 +51,8 @@ async def cluster(
             url = await stack.enter_async_context(a_queue(endpoint))
             more |= {"sqs_queue_url": url, "sqs_region": REGION}
         folder = tmp_path_factory.mktemp("inbox")
-        yield await stack.enter_async_context(a_cluster(folder, services, prefix, ROLES, more=more))
+        opening = a_cluster(folder, services, prefix, ROLES, more=more, waits="patience")
+        yield await stack.enter_async_context(opening)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

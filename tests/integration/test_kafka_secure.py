@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from scripts.services.kafka_secure import SecureKafkaBroker
 from scripts.services.redis_secure import SecureRedisServer
+from tests.integration.socket_town import has
 from tests.integration.test_kafka import CHATS, a_message, publishing, take, taking, topics
-from tests.integration.test_many_processes import has
 from tests.integration.test_redis_secure import PASSWORD as REDIS_PASSWORD
 from tests.integration.test_redis_secure import secure_redis
 from tests.support.certificates import Authority
@@ -147,7 +147,7 @@ async def test_processes_deliver_through_kafka_and_redis_with_tls(
     roles = {"one": "gateway,api,worker", "two": "gateway"}
     async with (
         some_tables(dynamodb_endpoint) as prefix,
-        a_cluster(tmp_path, services, prefix, roles, more=more) as cluster,
+        a_cluster(tmp_path, services, prefix, roles, more=more, waits="patience") as cluster,
         cluster.town("town", "one") as town,
     ):
         ann, bob = await town.user("ann"), await town.user("bob")

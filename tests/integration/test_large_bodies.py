@@ -31,7 +31,8 @@ class SlowBody(httpx.AsyncByteStream):
 
 
 @pytest.fixture
-async def rest(tmp_path: Path) -> AsyncIterator[Rest]:
+async def rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rest]:
+    monkeypatch.setattr(limits, "LARGE_BODY_WAIT_MS_MAX", 60_000)  # on a busy machine
     async with open_rest(tmp_path) as opened:
         yield opened
 

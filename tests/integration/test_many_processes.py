@@ -4,8 +4,9 @@
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import httpx
@@ -14,10 +15,16 @@ import pytest_asyncio
 
 from tests.integration.cores import all_of
 from tests.integration.redis_places import a_link
-from tests.integration.socket_town import sequences, told, troubles, until_entries
+from tests.integration.socket_town import (
+    has,
+    sequences,
+    some_people,
+    told,
+    troubles,
+    until_entries,
+)
 from tests.support.client_socket import Refused, Socket
 from tests.support.cluster import ROOT_KEY, Cluster, Services, a_cluster
-from tests.support.device import Device
 from tests.support.dynamo_tables import some_tables
 from tests.support.metrics import values_of, without_values
 from tests.support.people import Person, Town
@@ -57,7 +64,7 @@ async def cluster(
 ) -> AsyncIterator[Cluster]:
     """The processes, for all tests of the module."""
     services = Services(dynamodb_endpoint, kafka_address, redis_url)
-    folder, waits = tmp_path_factory.mktemp("many"), "kafka_groups"
+    folder, waits = tmp_path_factory.mktemp("many"), "kafka_groups patience"
     async with some_tables(dynamodb_endpoint) as prefix:
         async with a_cluster(folder, services, prefix, ROLES, waits=waits) as running:
             yield running
@@ -78,15 +85,6 @@ async def town(cluster: Cluster) -> AsyncIterator[Town]:
 
 def _is_of_library(line: dict[str, Any]) -> bool:
     return "exception" not in line and str(line.get("logger")).startswith("aiokafka")
-
-
-async def some_people(town: Town, *names: str) -> list[Person]:
-    return await all_of(town.user(name) for name in names)
-
-
-def has(device: Device, chat: str, sequence: int) -> Callable[[], bool]:
-    """Whether the device has the chat up to there, without a hole."""
-    return lambda: device.logs.have.get(chat) == sequence
 
 
 async def test_people_on_different_gateways_talk(cluster: Cluster, town: Town) -> None:
@@ -114,11 +112,13 @@ async def test_root_reads_the_metrics_of_each_process_and_together_they_are_all(
     ):
         await first.send(chat)
         await second.until(has(second, chat, 2))
+    for worker in ("worker-1", "worker-2"):
+        await until(partial(_takes_events, town, cluster[worker].url))
     values = {}
     for name, process in cluster.processes.items():
         with pytest.raises(httpx.HTTPStatusError, match="401"):
-            await _read(town, f"{process.url}/metrics", "another-key")
-        values[name] = values_of((await _read(town, f"{process.url}/metrics", ROOT_KEY)).text)
+            await town.get(f"{process.url}/metrics", "another-key")
+        values[name] = values_of((await town.get(f"{process.url}/metrics", ROOT_KEY)).text)
     nowhere = set.intersection(*map(without_values, values.values()))
     assert {name for name in nowhere if METRICS[name].needs != BACKUPS} == set()
     from_bus = "tidings_delivery_seconds_count", frozenset({("path", "bus")})
@@ -127,9 +127,9 @@ async def test_root_reads_the_metrics_of_each_process_and_together_they_are_all(
     assert {name for name in values if lag in values[name]} == {"worker-1", "worker-2"}
 
 
-async def _read(town: Town, url: str, key: str) -> httpx.Response:
-    answer = await town.http.get(url, headers={"Authorization": f"Bearer {key}"})
-    return answer.raise_for_status()
+async def _takes_events(town: Town, worker: str) -> bool:
+    """Whether a worker knows how far behind it is, as it does once it takes events."""
+    return "tidings_bus_lag_entries{" in (await town.get(f"{worker}/metrics", ROOT_KEY)).text
 
 
 async def test_one_api_knows_all_processes_and_the_connections_to_all_gateways(
@@ -139,13 +139,13 @@ async def test_one_api_knows_all_processes_and_the_connections_to_all_gateways(
     state, found = dict[str, Any](), dict[str, Any]()
 
     async def all_report() -> bool:
-        state.update((await _read(town, "/v1/state", ROOT_KEY)).json())
+        state.update((await town.get("/v1/state", ROOT_KEY)).json())
         statuses = [process["status"] for process in state["processes"]]
         return statuses == ["ready"] * len(ROLES)
 
     async def all_answer() -> bool:
         path = f"/v1/tenants/{town.tenant}/users/ann/connections"
-        found.update((await _read(town, path, await town.tenant_key())).json())
+        found.update((await town.get(path, await town.tenant_key())).json())
         return bool(found["complete"])
 
     await until(all_report, describe=lambda: state)
@@ -281,7 +281,8 @@ async def test_a_large_group_half_of_it_away(cluster: Cluster, town: Town) -> No
     chat = await owner.create_group("Crowd", others)
     here = others[: CROWD // 2]
     devices = [
-        cluster.device(person, f"gateway-{1 + number % 2}") for number, person in enumerate(here)
+        cluster.device(person, f"gateway-{1 + number % 2}", reconnects=True)
+        for number, person in enumerate(here)
     ]
     for start in range(0, len(devices), CONNECTED_AT_ONCE):
         await all_of(device.connect() for device in devices[start : start + CONNECTED_AT_ONCE])

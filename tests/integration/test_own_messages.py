@@ -67,7 +67,7 @@ async def test_who_writes_without_reading_is_tried_once(deployment: Deployment) 
     await send(ANN, chat)  # what Bob wrote is still unread: nothing to try
 
     last = (await send(BOB, chat)).sequence
-    coalesced.note(Move(ANN, chat, read=last))
+    coalesced.note(Move(ANN, chat, read=last), DAY_MS)  # it waits for the end
     own = (await send(ANN, chat)).sequence
     await coalesced.close()
     assert [type(one) for one in watched.asked if one.user == ANN] == [OwnSends, Move, OwnSends]

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ManyProcesses]:
     """A server with two fronts for all tests of this module."""
     data = tmp_path_factory.mktemp("many") / "data"
-    async with ManyProcesses(data, environment=NO_LIMITS) as running:
+    async with ManyProcesses(data, environment=NO_LIMITS, waits="owners") as running:
         yield running
 
 
@@ -92,8 +92,11 @@ async def test_sockets_are_spread_and_everybody_gets_every_entry_once(
             return len(sockets) == FRONTS and sum(sockets) == len(devices)
 
         await until(are_spread)
-        text = (await read(server, "/metrics")).text
-        assert 'tidings_sockets{client="unknown"} 4.0' in text
+
+        async def are_measured() -> bool:
+            return 'tidings_sockets{client="unknown"} 4.0' in (await read(server, "/metrics")).text
+
+        await until(are_measured)
 
 
 async def test_the_owner_dies_and_no_socket_notices(server: ManyProcesses, town: Town) -> None:
@@ -111,6 +114,10 @@ async def test_the_owner_dies_and_no_socket_notices(server: ManyProcesses, town:
 
 
 async def test_a_front_dies_and_only_its_sockets_do(server: ManyProcesses, town: Town) -> None:
+    async def are_empty() -> bool:
+        return not any(one["sockets"] for one in await processes(server))
+
+    await until(are_empty)  # else the next ones are not spread evenly
     async with group(town, "ann", "ben", "cleo", "dan") as (chat, devices):
         before = await opened_sockets(server)
         os.kill(server.fronts[0], signal.SIGKILL)

@@ -158,6 +158,7 @@ async def test_who_is_blocked_meanwhile_is_not_pushed(pushing: Pushing) -> None:
     ann, bob, chat = await pushing.people()
     pushing.queue.hold = asyncio.Event()
     await ann.send(chat, "m1")
+    await until(lambda: pushing.queue.depths()["messages"] == 1)
     await bob.ok("PUT", "/v1/me/blocks/ann")
     pushing.queue.hold.set()
     await pushing.held_back("content_gone")

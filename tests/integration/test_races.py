@@ -49,7 +49,7 @@ async def test_fifty_writers_share_one_log(deployment: Deployment) -> None:
 
 
 @pytest.mark.attack("D09")
-async def test_a_kick_among_a_thousand_sends_is_the_last_word(deployment: Deployment) -> None:
+async def test_a_kick_among_hundreds_of_sends_is_the_last_word(deployment: Deployment) -> None:
     chat = await deployment.group(ANN, BOB, CAT)
     answered = 0
     begin_kick = asyncio.Event()
@@ -57,7 +57,7 @@ async def test_a_kick_among_a_thousand_sends_is_the_last_word(deployment: Deploy
     async def send_many() -> list[Entry | ChatNotFound]:
         nonlocal answered
         results: list[Entry | ChatNotFound] = []
-        for _ in range(50):
+        while not results or isinstance(results[-1], Entry):
             try:
                 results.append(await deployment.writing.send(BOB, chat))
             except ChatNotFound as refusal:
@@ -78,8 +78,7 @@ async def test_a_kick_among_a_thousand_sends_is_the_last_word(deployment: Deploy
     accepted = {result.sequence for result in results if isinstance(result, Entry)}
     log = await deployment.log(chat, ANN)
     (removal,) = [entry.sequence for entry in log if entry.kind == "removed"]
-    assert len(results) == 1_000
-    assert 300 <= len(accepted) < 1_000, "the kick came while sends were under way"
+    assert len(accepted) >= 300
     assert max(accepted) < removal
     assert {entry.sequence for entry in log if entry.sender == BOB} == accepted
 

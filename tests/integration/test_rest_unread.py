@@ -8,7 +8,7 @@ from tests.integration.engines import long_engine as long_engine
 from tests.integration.inbox_world import to_everyone
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tests.support.waiting import until
-from tidings.actions.chat import coalesced_receipts, message_receipts, unread
+from tidings.actions.chat import message_receipts, unread
 from tidings.model import limits
 from tidings.model.chats import Move
 from tidings.model.ids import ChatId, rfc3339, user_key
@@ -138,10 +138,7 @@ async def test_marked_as_unread(talk: Talk) -> None:
     assert (await record(ben, chat))["marked_unread"] is False
 
 
-async def test_every_answer_includes_what_the_user_has_just_sent(
-    talk: Talk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(coalesced_receipts, "READ_WAIT_SECONDS", 60.0)  # on a busy machine
+async def test_every_answer_includes_what_the_user_has_just_sent(talk: Talk) -> None:
     chat, _, ben = talk
     await read(ben, chat, 4)
     total = await ben.ok("GET", "/v1/unread")

@@ -9,6 +9,7 @@ import pytest
 
 from tidings.aws import transport
 from tidings.stores.dynamodb.client import retrying
+from tidings.stores.dynamodb.identity import sessions, users
 
 REQUEST_SECONDS_MAX: Final = 3_600.0
 
@@ -20,7 +21,8 @@ def patient_requests() -> Iterator[None]:
     What is given up fails in one run of an example and not in the next one.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retrying, "DEADLINE_SECONDS", REQUEST_SECONDS_MAX)
+        for module in (retrying, sessions, users):
+            patch.setattr(module, "DEADLINE_SECONDS", REQUEST_SECONDS_MAX)
         defaults = unwrap(transport.open_transport).__kwdefaults__
         patch.setitem(defaults, "answer_seconds_max", REQUEST_SECONDS_MAX)
         yield

@@ -47,6 +47,11 @@ class Town:
             self._tenant_key = str(answer.json()["key"])
         return self._tenant_key
 
+    async def get(self, url: str, key: str) -> httpx.Response:
+        """Get something with a key; raise an error if it is refused."""
+        answer = await self.http.get(url, headers={"Authorization": f"Bearer {key}"})
+        return answer.raise_for_status()
+
     async def switch_on_phone_login(self) -> None:
         """Let users log in by phone, and unknown numbers register."""
         answer = await self.http.put(

@@ -2,7 +2,8 @@
 """Shortens waits of a server that tests start; the variable SHORT_WAITS of its environment names
 them.
 
-Tests whose subject is what happens after a wait need not wait as long as a deployment does.
+Tests whose subject is what happens after a wait need not wait as long as a deployment does. Tests
+of what processes do together wait longer for services: a busy machine may stall one of them.
 """
 
 import os
@@ -17,9 +18,12 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.inbox import escalating
 from tidings.assembly import delivery, foundation, server
-from tidings.buses import kafka_feed
+from tidings.buses import kafka_clients, kafka_feed
+from tidings.cluster.handover import RedisHandover
+from tidings.cluster.redis_link import RedisLink
 from tidings.delivery import timer
 from tidings.delivery.push_queue import PushQueue
+from tidings.fronts import front, remote
 from tidings.gateway import totals
 from tidings.model import escalations as escalation_model
 from tidings.model import limits
@@ -77,6 +81,20 @@ def kafka_groups() -> None:
     vars(kafka_feed).update(SESSION_MS=4_000, HEARTBEAT_MS=500)
 
 
+def patience() -> None:
+    """Wait for Redis and Kafka as long as a busy machine needs. What a deployment does without them
+    for a moment would be lost otherwise: notices, and the delivery through the bus."""
+    _set_defaults(RedisLink, answer_seconds_max=60.0)
+    _set_defaults(RedisHandover, answer_seconds_max=10.0)
+    vars(kafka_clients).update(ANSWER_MS_MAX=60 * limits.SECOND_MS)
+
+
+def owners() -> None:
+    """Let fronts wait for the next owner as long as a busy machine needs to start it."""
+    for module in (front, remote):
+        vars(module).update(AWAY_SECONDS_MAX=60.0)
+
+
 def webhooks() -> None:
     """Ask endpoints that fail, or refuse an event, again soon."""
     waits = {
@@ -123,6 +141,8 @@ def shorten_waits() -> None:
         erasures,
         unread_totals,
         kafka_groups,
+        patience,
+        owners,
         webhooks,
         pushes,
         due_items,

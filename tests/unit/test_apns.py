@@ -247,6 +247,7 @@ async def test_a_lost_connection_is_replaced(setting: Setting) -> None:
 async def test_after_a_request_without_an_answer_the_connection_is_replaced(
     setting: Setting,
 ) -> None:
+    assert await setting.send() == PushOutcome("sent"), "it is connected"
     setting.apns.answer = None
     credentials = msgspec.convert(setting.credentials, ApnsCredentials)
     link = await setting.provider._link(credentials)

@@ -89,6 +89,7 @@ async def test_a_user_blocks_a_limited_number(
 
 async def test_a_process_learns_of_blocks_from_the_feed(opened: Deployment) -> None:
     core = opened.core
+    core.watch._look_seconds = 3_600  # it looks when the test says so
     await core.watch.start()
     told: list[tuple[str, BlockList | None]] = []
     core.blocks.listen(lambda user, found: told.append((user, found)))

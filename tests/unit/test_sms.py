@@ -125,7 +125,9 @@ async def test_a_webhook_that_is_slow_or_away_is_given_up(
         url = service.url
         sms = WebhookSms(url=url, secrets=[b"secret"], clock=ManualClock(), seconds_max=0.05)
         assert await refused(sms, caplog) == "TimeoutError"
+        await sms.aclose()
         service.may_answer.set()
+    sms = WebhookSms(url=url, secrets=[b"secret"], clock=ManualClock())
     assert await refused(sms, caplog) == "ClientConnectorError"
     await sms.aclose()
 

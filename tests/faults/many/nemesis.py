@@ -24,8 +24,8 @@ SILENCE_SECONDS: Final = 2.5
 """Longer than the store waits for one answer, shorter than it tries."""
 PAUSE_SECONDS: Final = 11.5
 """Longer than a registration lasts."""
-NOTICED_SECONDS_MAX: Final = 5.0
-IN_FLIGHT_SECONDS_MAX: Final = 20.0
+NOTICED_SECONDS_MAX: Final = 60.0
+IN_FLIGHT_SECONDS_MAX: Final = 60.0
 
 _WRITES: Final = ("TransactWriteItems", "PutItem", "UpdateItem", "BatchWriteItem")
 _READS: Final = ("Query", "GetItem", "BatchGetItem")
