@@ -36,6 +36,13 @@ class Pipe:
 
 
 @dataclass
+class Head:
+    """The request or the answer of the handshake."""
+
+    headers: dict[str, str] = field(default_factory=lambda: {"Upgrade": "websocket"})
+
+
+@dataclass
 class Wire:
     """A WebSocket transport that writes into lists."""
 
@@ -45,6 +52,8 @@ class Wire:
     disconnects: list[bool] = field(default_factory=list)
     """How it was disconnected: True if gracefully."""
     underlying_transport: Pipe = field(default_factory=Pipe)
+    request: Head = field(default_factory=Head)
+    response: Head = field(default_factory=Head)
     when_closed: Callable[[], None] = lambda: None
     """What the client does when it hears the goodbye."""
 

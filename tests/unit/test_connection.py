@@ -38,6 +38,10 @@ async def client(bench: GatewayBench) -> AsyncIterator[Client]:
     assert len(bench.hub) == 0
 
 
+async def test_an_open_connection_keeps_no_headers_of_the_handshake(client: Client) -> None:
+    assert (client.wire.request.headers, client.wire.response.headers) == ({}, {})
+
+
 # Frames in parts.
 
 

@@ -96,6 +96,9 @@ class Connection(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        # picows keeps the request and the answer of the handshake; the headers take 1.5 KB.
+        transport.request.headers.clear()
+        transport.response.headers.clear()
         transport.underlying_transport.set_write_buffer_limits(limits.OUTBOX_PAUSE_BYTES)
         self._context.hub.opened(self)
         declared.sockets_opened.counts[()] += 1
