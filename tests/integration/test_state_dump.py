@@ -46,7 +46,13 @@ async def test_a_signal_logs_threads_tasks_loops_and_queues(tmp_path: Path) -> N
         stacks = [frame for line in lines for frame in line.get("stack", ())]
         assert any("assembly/server.py" in frame and frame.endswith(" serve") for frame in stacks)
         texts = [str(line["text"]) for line in lines if "text" in line]
-        assert any(text.startswith(("Thread 0x", "Current thread 0x")) for text in texts)
+        assert "Stack (most recent call first):" in texts, "it is there while the loop is stuck"
+        assert not any(text.startswith("Thread 0x") for text in texts), "reading them may crash"
+        threads = {
+            line["thread_name"]: line for line in lines if line.get("action") == "state_thread"
+        }
+        assert any("log_state" in frame for frame in threads["MainThread"]["stack"])
+        assert len(threads) > 1
 
         await dump(server, 2)
         async with httpx.AsyncClient(

@@ -17,6 +17,7 @@ import logging
 import resource
 import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
@@ -92,13 +93,15 @@ def dump_state_on_signal() -> None:
     """Make SIGUSR1 log the state of this process, whatever the log level is."""
     log.setLevel(logging.INFO)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, log_state)
-    # This prints the stacks of all threads at once, from C, before the handler above is called: it
-    # works even while the event loop is stuck.
-    faulthandler.register(signal.SIGUSR1, file=_STDERR, all_threads=True, chain=True)
+    # This prints the stack of the main thread at once, from C, before the handler above is called:
+    # it works even while the event loop is stuck. The stacks of the other threads must not be read
+    # in this way: they run meanwhile, and the process may end with a segmentation fault.
+    faulthandler.register(signal.SIGUSR1, file=_STDERR, all_threads=False, chain=True)
 
 
 def log_state() -> None:
-    """Log the depths of all queues, all background loops, and the stacks of all tasks."""
+    """Log the depths of all queues, all background loops, and the stacks of all threads and
+    tasks."""
     for name, depths in queue_depths():
         log.info("state: queue", extra={"action": "state_queue", "queue": name, **depths})
     for loop in sorted(running_loops, key=lambda loop: (loop.group, loop.step)):
@@ -110,6 +113,10 @@ def log_state() -> None:
             "last_error": loop.last_error,
         }
         log.info("state: loop", extra=facts)
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        facts = {"thread_name": names.get(ident, ""), "stack": _stack_of_thread(frame)}
+        log.info("state: thread", extra={"action": "state_thread", **facts})
     tasks = asyncio.all_tasks()
     stacks = Counter(_stack(task.get_coro()) for task in islice(tasks, TASKS_MAX))
     for stack, count in stacks.most_common(STACKS_MAX):
@@ -125,7 +132,21 @@ def _stack(work: Any) -> Stack:  # noqa: ANN401 - coroutines and generators of a
         frame: FrameType | None = getattr(work, "cr_frame", None) or getattr(work, "gi_frame", None)
         if frame is None:
             break
-        code = frame.f_code
-        stack.append(f"{short_path(code.co_filename)}:{frame.f_lineno} {code.co_qualname}")
+        stack.append(_place(frame))
         work = getattr(work, "cr_await", None) or getattr(work, "gi_yieldfrom", None)
     return tuple(stack)
+
+
+def _stack_of_thread(innermost: FrameType) -> Stack:
+    """Return what a thread does: its innermost calls, the outermost of them first."""
+    stack: list[str] = []
+    frame: FrameType | None = innermost
+    while frame is not None and len(stack) < FRAMES_MAX:
+        stack.append(_place(frame))
+        frame = frame.f_back
+    return tuple(reversed(stack))
+
+
+def _place(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{short_path(code.co_filename)}:{frame.f_lineno} {code.co_qualname}"

@@ -120,6 +120,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "state_loop": Action(
         "A background loop, and its last failure.", ("group", "step", "failures", "last_error")
     ),
+    "state_thread": Action("What a thread does.", ("thread_name", "stack")),
     "state_task": Action("The place at which some tasks wait.", ("count", "stack")),
     "state_end": Action("The dump is complete.", ("tasks", "stacks")),
     # The store.
