@@ -20,7 +20,7 @@ from tidings.ports.bus import FeedUnavailable
 
 PRODUCER_SECONDS_MAX: Final = 2.0
 CONSUMER_SECONDS_MAX: Final = 5.0
-"""Maximum time for a commit, and for leaving the group."""
+"""Maximum time for leaving the group."""
 
 GIVE_UP_SECONDS_MAX: Final = 5.0
 PARTITIONS_DEFAULT: Final = 12

@@ -15,7 +15,6 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tidings.buses.kafka_clients import (
-    CONSUMER_SECONDS_MAX,
     PARTITIONS_DEFAULT,
     RETRY_MS,
     KafkaServers,
@@ -26,6 +25,7 @@ from tidings.buses.kafka_clients import (
     stop_consumer,
     stop_producer,
 )
+from tidings.buses.kafka_commits import Commits
 from tidings.buses.kafka_offsets import Offsets
 from tidings.metrics import declared
 from tidings.metrics.counts import report_counts
@@ -92,6 +92,7 @@ class KafkaFeed:
         self._group = group
         self._partitions = partitions
         self._consumer: Any = None
+        self._committing = Commits()
         self._producer: Any = None
         self._producing = asyncio.Lock()
         """Held while a dead letter is written. If one write fails, the producer is stopped, and
@@ -266,6 +267,7 @@ class KafkaFeed:
         self._offsets, self._failures = Offsets(), 0
         self._dead_letters.clear()
         await stop_consumer(consumer)
+        self._committing.end()
 
     async def _stop_producer(self) -> None:
         if self._producer is not None:
@@ -316,8 +318,7 @@ class KafkaFeed:
             return
         offsets = {TopicPartition(self._topic, partition): news[partition] for partition in news}
         try:
-            async with asyncio.timeout(CONSUMER_SECONDS_MAX):
-                await self._consumer.commit(offsets)
+            await self._committing.commit(self._consumer, offsets)
         except (KafkaError, OSError, TimeoutError) as error:
             # The worker that consumes the partition next takes these events again.
             self.failed_commits += 1
