@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tests.support.users import ANN, BOB
 from tests.unit.gateway_bench import GatewayBench, a_gateway
-from tidings.actions.chat.unread import UnreadCounter
+from tidings.actions.chat.unread import CountTotal
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.model import limits
 from tidings.model.chats import Unread
@@ -83,14 +83,13 @@ async def test_heads_at_hello_cause_no_second_count_of_what_is_unread(bench: Gat
     counted: list[ChatId] = []
     verbs = bench.context.verbs
 
-    class Counting(UnreadCounter, frozen=True):
-        async def up_to(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
+    class Counting(CountTotal, frozen=True):
+        async def of_chat(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
             counted.append(chat)
-            return await super().up_to(user, chat)
+            return await super().of_chat(user, chat)
 
-    real = verbs.count_unread
-    count = Counting(real.receipts, real.vault, real.clock, real.blocks)
-    counting = replace(verbs, count_unread=count)
+    count = verbs.count_total
+    counting = replace(verbs, count_total=Counting(*astuple(count)))
     line = bench.line(context=replace(bench.context, verbs=counting))
     await line.live(BOB, catch_up="heads", totals=True)
     await line.until(lambda: line.of("unread_total"))

@@ -43,10 +43,6 @@ class Counts:
     def chats(self) -> "Counts":
         return self
 
-    @property
-    def count_unread(self) -> "Counts":
-        return self
-
     async def list_heads(self, _: UserKey) -> list[ChatHead]:
         self.asked.append("heads")
         return heads_of(self.heads)
@@ -69,7 +65,7 @@ class Counts:
             raise InboxNotFound
         return Unread(self.inboxes[inbox])
 
-    async def up_to(self, _: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
+    async def of_chat(self, _: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
         self._fail()
         self.asked.append(chat)
         return (Unread(self.unread[chat]), self.heads[chat]) if chat in self.unread else None

@@ -115,6 +115,49 @@ async def test_a_chat_is_marked_as_unread_only_after_waiting_moves(opened: Deplo
     await receipts.close()
 
 
+async def test_a_chat_is_counted_after_what_its_user_has_just_written(
+    opened: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An own message ends the mark as unread, but the receipt is written a moment later."""
+    chat, core = await opened.group(ANN, BOB), opened.core
+    await opened.writing.send(ANN, chat)
+    await core.verbs.mark(BOB, chat, 0, 2)
+    await core.verbs.mark_unread(BOB, chat, 2)
+    count, move = core.verbs.count_total, core.store.receipts.move
+    assert await count.of_chat(BOB, chat) == (Unread(1), 2)
+    goes_on, asked = asyncio.Event(), []
+
+    async def move_later(moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        asked.append(moves)
+        await goes_on.wait()
+        return await move(moves)
+
+    monkeypatch.setattr(core.store.receipts, "move", move_later)
+    await opened.writing.send(BOB, chat)
+    await until(lambda: asked)
+    assert await core.verbs.count_unread(BOB, chat) == Unread(1)
+    counting = asyncio.ensure_future(count.of_chat(BOB, chat))
+    await asyncio.sleep(0)
+    goes_on.set()
+    assert await counting == (Unread(0), 3)
+
+
+async def test_a_chat_is_not_counted_without_what_its_user_has_just_read(
+    opened: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat, core = await opened.group(ANN, BOB), opened.core
+
+    async def fail(_: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as broken:
+        broken.setattr(core.store.receipts, "move", fail)
+        core.verbs.count_total.waiting.note(Move(BOB, chat, read=1))
+        with pytest.raises(StoreUnavailable):
+            await core.verbs.count_total.of_chat(BOB, chat)
+    assert await core.verbs.count_total.of_chat(BOB, chat) == (Unread(0), 1)
+
+
 async def test_who_is_removed_meanwhile_sees_no_receipts(opened: Deployment) -> None:
     chat = await opened.group(ANN, BOB)
     sent = await opened.writing.send(ANN, chat)

@@ -47,10 +47,10 @@ class OwnerAnswers:
         )
 
     def _counts(self) -> Answering:
-        total, unread = self.context.verbs.count_total, self.context.verbs.count_unread
+        total = self.context.verbs.count_total
         return answering(
             (questions.COUNT_HEADS, total.of_heads),
-            (questions.COUNT_CHAT, unread.up_to),
+            (questions.COUNT_CHAT, total.of_chat),
             (questions.COUNT_INBOXES, total.of_inboxes),
             (questions.COUNT_INBOX, total.of_inbox),
         )

@@ -100,7 +100,6 @@ class RemoteVerbs:
         )
         self.read = self
         self.count_total = self
-        self.count_unread = self
         self.chats = self
 
     async def entries(
@@ -137,7 +136,7 @@ class RemoteVerbs:
         """Count the unread messages of chats."""
         return await self._owner.ask(questions.COUNT_HEADS, list(chats))
 
-    async def up_to(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
+    async def of_chat(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
         """Count the unread messages of a chat, up to a sequence."""
         return await self._owner.ask(questions.COUNT_CHAT, user, chat)
 

@@ -247,7 +247,7 @@ class UnreadTotals:
         self._is_counting = True
         try:
             for chat in sorted(stale):
-                counted = await self._verbs.count_unread.up_to(self._user, chat)
+                counted = await self._verbs.count_total.of_chat(self._user, chat)
                 self._chats[chat], self._counted_to[chat] = counted or (_NOTHING, 0)
             for inbox in sorted(inboxes):
                 await self._count_inbox(inbox)

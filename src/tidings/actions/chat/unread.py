@@ -211,6 +211,17 @@ class CountTotal(msgspec.Struct, frozen=True):
         """Return the total as it is stored; receipts of the last second may be missing."""
         return total_of((await self.of_chats(user)).values(), await self.of_inboxes(user))
 
+    async def of_chat(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
+        """Return the unread count of one chat, after what the user has just read or written, and
+        the sequence of the last entry that was considered; None if the user is not a member.
+
+        Raises:
+            StoreUnavailable: What the user has just read or written could not be stored.
+        """
+        if not await self.waiting.settle(user, chat):
+            raise StoreUnavailable
+        return await self.count.up_to(user, chat)
+
     async def of_chats(self, user: UserKey) -> dict[ChatId, Unread]:
         """Return the unread count of each chat with unread messages."""
         return await self.of_heads(await self.chats.list_heads(user))
