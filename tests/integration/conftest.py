@@ -92,7 +92,7 @@ async def server(
 ) -> AsyncIterator[ServerProcess]:
     """A server for all tests of a module; whatever they did to it, it has logged no trouble."""
     data = tmp_path_factory.mktemp("server") / "data"
-    environment = as_environment(settings)
+    environment, waits = as_environment(settings), f"{waits} store"
     async with ServerProcess(data, environment=environment, waits=waits) as running:
         yield running
     assert running.exit_code == 0

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from tests.support.dynamo_tables import REGION
+from tests.support.patience import patience
 from tests.support.spare_tables import spare_tables
 
 ENGINES: Final = ("sqlite", "dynamodb")
@@ -32,14 +33,16 @@ async def some_engine(
 ) -> AsyncIterator[Settings]:
     """Yield the settings of an empty engine; `endpoint` is called only if it is needed.
 
-    A core alone does without the streams of tables, which a server reads.
+    A core alone does without the streams of tables, which a server reads. Stores of this process
+    wait for DynamoDB as long as a busy machine needs; for a server, `waits` have to say so.
     """
     if engine in ("sqlite", WITH_FRONTS):
         yield {"processes": "2"} if engine == WITH_FRONTS else {}
         return
     where = endpoint()
     async with spare_tables(where, streams=streams, is_shared=True) as prefix:
-        yield on_tables(where, prefix)
+        with patience():
+            yield on_tables(where, prefix)
 
 
 def as_environment(settings: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
+from tests.support.patience import patience as store_patience
 from tidings.actions import rate_limits
 from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.identity.quotas import TenantQuotas
@@ -81,9 +82,15 @@ def kafka_groups() -> None:
     vars(kafka_feed).update(SESSION_MS=4_000, HEARTBEAT_MS=500)
 
 
+def store() -> None:
+    """Wait for DynamoDB as long as a busy machine needs, instead of answering 503."""
+    store_patience(seconds=60.0)
+
+
 def patience() -> None:
-    """Wait for Redis and Kafka as long as a busy machine needs. What a deployment does without them
-    for a moment would be lost otherwise: notices, and the delivery through the bus."""
+    """Wait for services as long as a busy machine needs. What a deployment does without Redis and
+    Kafka for a moment would be lost otherwise: notices, and the delivery through the bus."""
+    store()
     _set_defaults(RedisLink, answer_seconds_max=60.0)
     _set_defaults(RedisHandover, answer_seconds_max=10.0)
     vars(kafka_clients).update(ANSWER_MS_MAX=60 * limits.SECOND_MS)
@@ -141,6 +148,7 @@ def shorten_waits() -> None:
         erasures,
         unread_totals,
         kafka_groups,
+        store,
         patience,
         owners,
         webhooks,

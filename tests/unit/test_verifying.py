@@ -27,6 +27,10 @@ def found_in(*facts: Fact, unwrapping: Any = None) -> list[str]:
     return [violation.what for violation in (*found, *checks.finish())]
 
 
+def _with_another_end(content: bytes) -> bytes:
+    return content[:-1] + bytes((content[-1] ^ 1,))
+
+
 async def test_content_and_its_keys_are_opened(tmp_path: Path) -> None:
     async with open_small_deployment(tmp_path / "data") as world:
         entry = await write(world.vault, "hello")
@@ -48,9 +52,9 @@ async def test_content_and_its_keys_are_opened(tmp_path: Path) -> None:
             return "".join(what)
 
         assert entry.box is not None
-        changed = msgspec.structs.replace(message, box=entry.box[:-1] + b"\0")
+        changed = msgspec.structs.replace(message, box=_with_another_end(entry.box))
         stolen = msgspec.structs.replace(fact, author=BOB)
-        spoilt = msgspec.structs.replace(fact, wrapped=key.wrapped[:-1] + b"\0")
+        spoilt = msgspec.structs.replace(fact, wrapped=_with_another_end(key.wrapped))
         unknown = msgspec.structs.replace(fact, master_key_id="another")
         erased = DataKeyFact(author=ALICE, generation=1)
         assert found(fact, message) == found(erased, message) == found(erased, changed) == ""
