@@ -76,7 +76,7 @@ obtained-services: $(DEV)
 compiled-tests: $(DEV)
 	-@$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
-quick: $(DEV) ## Run the tests that start no service and no process: under a minute
+quick: $(DEV) ## Run the tests that start no service and no process: about a minute on a fast machine
 	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
 	@rm -rf $(TEST_FOLDER)-quick
 

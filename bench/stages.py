@@ -44,6 +44,7 @@ BY_FILE: Final = {
     "tidings/stores/sqlite/engine/writer.py": "statements",
     "tidings/stores/sqlite/chat/runs.py": "statements",
     "tidings/stores/sqlite/engine/rows.py": "statements",
+    "tidings/stores/sqlite/engine/checkpoints.py": "commit",
     "tidings/stores/sqlite/engine/connections.py": "commit",
     "concurrent/futures/thread.py": "commit",
     "concurrent/futures/_base.py": "commit",

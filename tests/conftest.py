@@ -62,6 +62,8 @@ if find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 BROWSER: Final = "tests/browser/"
+GARBAGE: Final = 20_000, 20, 20
+"""Tests make little garbage, and there is memory: it is collected less often than usual."""
 
 _undeclared = Undeclared()
 
@@ -118,6 +120,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(*GARBAGE)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

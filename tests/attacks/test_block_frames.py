@@ -50,6 +50,7 @@ class Pair:
     people: tuple[Person, Person]
     chats: dict[str, str]
     sockets: tuple[Socket, Socket]
+    is_blocked: bool
 
     def plain(self, frame: Frame) -> str:
         """A frame without what differs from pair to pair."""
@@ -117,7 +118,12 @@ def look(where: str) -> Act:
 
 
 async def go(pair: Pair, who: int) -> None:
-    """Disconnect."""
+    """Disconnect, once the other has been told that one is there."""
+    if not pair.is_blocked:
+        me, other = pair.people[who].user_id, pair.sockets[1 - who]
+        await other.until(
+            lambda: [frame["online"] for frame in told(other, "presence", user=me)][-1:] == [True]
+        )
     await pair.sockets[who].drop()
 
 
@@ -201,7 +207,7 @@ async def pairs(town: Town) -> AsyncIterator[list[Pair]]:
         if is_blocked:
             await amy.call("PUT", f"/v1/me/blocks/{ben.user_id}")
         sockets = [await greeted(Socket(town.url), one) for one in (amy, ben)]
-        made.append(Pair((amy, ben), chats, (sockets[AMY], sockets[BEN])))
+        made.append(Pair((amy, ben), chats, (sockets[AMY], sockets[BEN]), is_blocked))
     yield made
     for pair in made:
         for socket in pair.sockets:

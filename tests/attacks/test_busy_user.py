@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from tests.integration.rest_world import Rest
+from tests.support.waiting import until
 from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.stores.sqlite.chat import chat_list, chats
 
@@ -49,6 +50,6 @@ async def test_a_loud_user_keeps_neither_readers_nor_logins_nor_revocations_from
         assert (await quiet.ok("GET", "/v1/chats"))["data"] == []
         newcomer = await rest.user("newcomer", "quiet")
         assert (await newcomer.ok("GET", "/v1/me"))["user_id"] == "newcomer"
-        assert await rest.core.watch.look()
+        await until(rest.core.watch.look)
         slow.go_on.set()
     assert [task.result().status_code for task in asked] == [200] * READS

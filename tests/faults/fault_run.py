@@ -39,6 +39,7 @@ async def crash_under_load(
     crashes: int,
     in_flight_min: int = 0,
     acknowledged_min: int = 0,
+    is_enough: Callable[[], bool] = lambda: True,
     spoilt_starts: float = 0.1,
     prepare: Act = change_nothing,
     crash: Act = kill,
@@ -46,7 +47,8 @@ async def crash_under_load(
 ) -> History:
     """Load a running server, crash and restart it, and return what the clients saw.
 
-    There are `crashes`, and more until `in_flight_min` of them have hit a send in flight.
+    There are `crashes`, and more until `in_flight_min` of them have hit a send in flight and they
+    are enough.
     `prepare` may change the server once everyone has an account and nobody is connected yet;
     `spoilt_starts` is the share of starts that are crashed too. It ends with a server that runs
     and with everyone's logs read; devices have `catch_up_seconds` to come to the end of them.
@@ -62,7 +64,9 @@ async def crash_under_load(
                 workload = Workload(crowd, history, chance)
                 group.create_task(workload.run())
                 while (
-                    len(history.kills) < crashes or count(history).kills_in_flight < in_flight_min
+                    len(history.kills) < crashes
+                    or count(history).kills_in_flight < in_flight_min
+                    or not is_enough()
                 ):
                     number = len(history.kills) + 1
                     await _random_moment(workload, chance, is_early=number % EARLY_EVERY == 0)

@@ -74,6 +74,7 @@ if __name__ == "__main__":
     for owner, name, fault, error in (
         (Sweeper, "sweep", "loop", a_bug),
         (DeliverCopies, "__call__", "jobs", a_bug),
+        (DeliverCopies, "__call__", "jobs-wait", StoreUnavailable),
         (Endpoint, "_respond", "bug", a_bug),
         (SqliteChats, "list_heads", "lists", StoreUnavailable),
     ):

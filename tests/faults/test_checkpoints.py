@@ -11,14 +11,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tidings.stores.sqlite.engine import connections
-from tidings.stores.sqlite.engine.connections import (
-    BUSY_MS,
+from tidings.stores.sqlite.engine import checkpoints as checkpoints_module
+from tidings.stores.sqlite.engine.checkpoints import (
     COPY_PAGES,
     NICENESS,
     READERS_WAIT_MS,
     Checkpoints,
 )
+from tidings.stores.sqlite.engine.connections import BUSY_MS
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_copy_that_failed_is_told_to_the_next_commit(
 @pytest.mark.usefixtures("writing")
 def test_commits_do_not_wait_for_a_long_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a backup reads: the log is restarted later, and until then hardly a commit tries."""
-    monkeypatch.setattr(connections, "RESTART_PAGES", COPY_PAGES)
+    monkeypatch.setattr(checkpoints_module, "RESTART_PAGES", COPY_PAGES)
     tried = []
 
     class Watched(apsw.Connection):

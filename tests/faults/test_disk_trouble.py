@@ -14,6 +14,7 @@ from tests.support.client_socket import Refused
 from tests.support.device import Device
 from tests.support.people import Person, Town
 from tests.support.server import NO_LIMITS, ServerProcess
+from tests.support.waiting import until
 
 STORE_BROKE: Final = 1
 EXIT_SECONDS_MAX: Final = 30.0
@@ -40,6 +41,12 @@ async def expect_503(person: Person, chat: str, attempt: Attempt) -> None:
     assert int(answer.headers["Retry-After"]) >= 1
 
 
+async def read_by(person: Person, chat: str) -> int:
+    """Up to where somebody has read, as it is stored."""
+    marks = (await person.call("GET", f"/v1/chats/{chat}/receipts"))["data"]
+    return next(int(mark["read"]) for mark in marks if mark["user_id"] == person.user_id)
+
+
 @pytest.mark.attack("F12")
 @pytest.mark.parametrize("trouble", ["full", "failing"])
 @pytest.mark.parametrize("way", ["socket", "rest"])
@@ -57,7 +64,7 @@ async def test_a_sick_disk_stops_the_server_cleanly(
             for number in range(MESSAGES):
                 await send(device, chat, history.invoke("phone", chat, f"body-{number}"))
             # It waits for the marks of the sender, which would meet the trouble before the message.
-            await ann.call("GET", f"/v1/chats/{chat}")
+            await until(lambda: read_by(ann, chat), equals=MESSAGES + 1)
             disk.begin(trouble)
             last = history.invoke("phone", chat, "body-last")
             if way == "socket":

@@ -68,7 +68,7 @@ async def test_one_process_is_about_to_deliver(tmp_path: Path) -> None:
         await a_device_that_catches_up_late(town, server)
         bob = await town.user("bob")
         inbox = await Inbox(town).make()
-        with fault(server, "jobs"):
+        with fault(server, "jobs-wait"):
             notice = (await inbox.post(["bob"]))["id"]
             found = await explain_notice(town, bob, notice, "queued")
             assert steps(found) == ["posted"]
@@ -82,7 +82,7 @@ async def test_many_processes_are_held_up_one_by_one(
     services = Services(dynamodb_endpoint, kafka_address, redis_url)
     async with some_tables(dynamodb_endpoint) as prefix:
         settings = {**many_processes(services, prefix), "outgoing_allow": "127.0.0.1"}
-        cluster = Cluster(tmp_path, settings, ROLES)
+        cluster = Cluster(tmp_path, settings, ROLES, waits="store redis")
         cluster["gateway"].launcher = FAULTY
         try:
             await cluster.start(len(ROLES))

@@ -26,7 +26,7 @@ async def lose_power_under_load(
     launcher: Path | None = None,
     catch_up_seconds: float = CATCH_UP_SECONDS_MAX,
 ) -> tuple[Verdict, list[int]]:
-    """The verdict, and for each loss how many writes it hit.
+    """The verdict, and for each loss how many writes it hit; there are more until one hits some.
 
     Every other loss leaves some of what was not synced on the disk, whole or in part.
     """
@@ -50,6 +50,7 @@ async def lose_power_under_load(
             server,
             seed=seed,
             crashes=losses,
+            is_enough=lambda: any(hit),
             prepare=put_shim_in_place,
             crash=lose_power,
             catch_up_seconds=catch_up_seconds,
@@ -62,7 +63,6 @@ async def power_loss_run(folder: Path, shim: Path, say: Say, *, seed: int, losse
     verdict, hit = await lose_power_under_load(folder, shim, seed=seed, losses=losses)
     say(f"lost power, hitting {hit} writes, seed {seed}: {verdict.counts}")
     assert verdict.violations == []
-    assert any(hit), "no loss of power hit a write: it showed nothing"
 
 
 @pytest.mark.slow

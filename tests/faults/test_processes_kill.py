@@ -27,7 +27,13 @@ def kill_one(chance: random.Random) -> Act:
 async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
     async with ManyProcesses(folder / "data", environment=NO_LIMITS) as server:
         history = await crash_under_load(
-            server, seed=seed, crashes=kills, spoilt_starts=0, crash=kill_one(random.Random(seed))
+            server,
+            seed=seed,
+            crashes=kills,
+            in_flight_min=1,
+            acknowledged_min=20 * kills + 1,
+            spoilt_starts=0,
+            crash=kill_one(random.Random(seed)),
         )
         supervisor = server.exit_code
     history.save(folder / "history.jsonl")

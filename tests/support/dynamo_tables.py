@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from tests.support.ready_credentials import LOCAL
 from tidings.assembly.system import SystemChance, SystemClock
+from tidings.aws.transport import Unsent
 from tidings.ports.world import Failpoints, NoFailpoints
 from tidings.stores.dynamodb.client.access import Recorder
 from tidings.stores.dynamodb.client.retrying import Item, Rejected, Unanswered
@@ -68,7 +69,7 @@ async def _ask(
     while True:
         try:
             await transport.send(operation, request, until)
-        except Unanswered:
+        except (Unanswered, Unsent):
             if asyncio.get_running_loop().time() > until:
                 raise
             is_repeat = True

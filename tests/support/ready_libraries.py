@@ -28,8 +28,8 @@ def _authorities(
     cert: CertTypes | None = None,
     trust_env: bool = True,
 ) -> ssl.SSLContext:
-    if verify is True and cert is None and trust_env:
-        return _usual_authorities()
+    if verify is True and cert is None:
+        return _usual_authorities(trust_env=trust_env)
     return _read_authorities(verify, cert, trust_env)
 
 

@@ -87,11 +87,16 @@ def store() -> None:
     store_patience(seconds=60.0)
 
 
+def redis() -> None:
+    """Wait for Redis as long as a busy machine needs."""
+    _set_defaults(RedisLink, answer_seconds_max=60.0)
+
+
 def patience() -> None:
     """Wait for services as long as a busy machine needs. What a deployment does without Redis and
     Kafka for a moment would be lost otherwise: notices, and the delivery through the bus."""
     store()
-    _set_defaults(RedisLink, answer_seconds_max=60.0)
+    redis()
     _set_defaults(RedisHandover, answer_seconds_max=10.0)
     vars(kafka_clients).update(ANSWER_MS_MAX=60 * limits.SECOND_MS)
 
@@ -149,6 +154,7 @@ def shorten_waits() -> None:
         unread_totals,
         kafka_groups,
         store,
+        redis,
         patience,
         owners,
         webhooks,

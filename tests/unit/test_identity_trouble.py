@@ -319,5 +319,5 @@ async def test_a_feed_that_cannot_be_read_is_logged_once(
 ) -> None:
     watch = RevocationWatch(world.store.revocations)
     for _ in range(3):
-        watch._go_blind(was_late=False)
+        watch._go_blind(0.0)
     assert caplog.text.count("revocations cannot be read") == 1

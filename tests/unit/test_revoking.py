@@ -292,6 +292,39 @@ async def test_a_process_that_was_late_itself_looks_again_before_it_closes_anybo
     assert found == [(503, "store.unavailable")] * min(late_looks, LATE_LOOKS_MAX)
 
 
+class PausedFeed(Feed):
+    """A feed that answers at once, but only the second look after a pause of the process."""
+
+    def __init__(self, real: Revocations) -> None:
+        super().__init__(real)
+        self.time = 1_000.0
+        self.was_paused = False
+
+    def now(self) -> float:
+        return self.time
+
+    async def after(self, place: int) -> list[Revocation]:
+        if self.was_paused:
+            self.was_paused = False
+            self.time += 0.06
+            await asyncio.Event().wait()
+        return await super().after(place)
+
+
+@pytest.mark.attack("F10")
+async def test_a_process_that_was_paused_before_a_look_closes_nobody(watched: Watched) -> None:
+    ann, bob = [await watched.bench.line().live(user) for user in (ANN, BOB)]
+    feed = watched.feed = PausedFeed(watched.bench.core.store.revocations)
+    async with watched.watch(blind_seconds_max=5, now=feed.now):
+        await some_turns()
+        feed.time += 4.95  # which leaves 0.05 s to the look
+        feed.was_paused = True
+        await until(lambda: not feed.was_paused)
+        await watched.revoke("user", BOB)
+        await closes(bob)
+    assert ann.closes == []
+
+
 def status_of_a_handshake(watched: Watched) -> int | None:
     """What a client that opens a socket is answered; None if it is let in."""
     headers = [

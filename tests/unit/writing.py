@@ -10,7 +10,8 @@ import apsw
 
 from tidings.logs.requests import Requests
 from tidings.ports.world import FailpointName, Failpoints
-from tidings.stores.sqlite.engine.connections import Checkpoints, StoreBroken
+from tidings.stores.sqlite.engine.checkpoints import Checkpoints
+from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
 from tidings.stores.sqlite.engine.writer import Writer
 

@@ -39,7 +39,10 @@ from tidings_client import (
 from tidings_client.saved import Changes
 from tidings_client.world import SystemWorld
 
-FIRST_TOKEN_SECONDS = 5
+FIRST_TOKEN_SECONDS = 9
+AHEAD_SECONDS = 6.5
+"""How far the clock of a client is ahead that renews its token long before the server would end
+it."""
 
 long_on_tables = pytest.mark.parametrize(
     "engine", ["sqlite", pytest.param("dynamodb", marks=pytest.mark.soak)], indirect=True
@@ -247,12 +250,14 @@ async def test_a_token_is_renewed_before_it_expires(town: Town) -> None:
         return token
 
     chat = await a_direct_chat(town)
-    client = Client(town.url, token=provide, device="laptop")
+    world = SleepyWorld()
+    world.slept_seconds = AHEAD_SECONDS
+    client = Client(town.url, token=provide, device="laptop", world=world)
     async with shown(client) as screen, asyncio.timeout(60):
         await client.send(chat, "here")
         await renewed.wait()
         # By then the server has looked for expired tokens at least once.
-        await asyncio.sleep(FIRST_TOKEN_SECONDS + 1.5)
+        await asyncio.sleep(FIRST_TOKEN_SECONDS + 0.5)
         await client.send(chat, "still here")
         assert not [event for event in screen.events if isinstance(event, Disconnected)]
 
@@ -283,7 +288,10 @@ async def test_one_file_one_user_one_client(town: Town, tmp_path: Path) -> None:
 
 async def test_closing_ends_everything(town: Town, tmp_path: Path) -> None:
     storage = FileStorage(tmp_path / "alice.db")
-    async with Client("http://127.0.0.1:9", token=lambda: "t", storage=storage) as client:
+    once = Backoff(lambda _, most: most, seconds_min=60.0)
+    async with Client(
+        "http://127.0.0.1:9", token=lambda: "t", storage=storage, backoff=once
+    ) as client:
         async with asyncio.TaskGroup() as tasks:
             sending = tasks.create_task(_raises_closed(client.send("c", "kept")))
             asking = tasks.create_task(_raises_closed(client.history("c")))

@@ -17,12 +17,8 @@ from tidings.doctor.findings import Finding, Subject, fault, fine, warning
 from tidings.doctor.reaching import compare_clocks, judge_latency, reach, reached_in
 from tidings.model import formats
 from tidings.model.setup_error import SetupError, optional_import
-from tidings.stores.sqlite.engine.connections import (
-    DATABASE,
-    RESTART_PAGES,
-    RESTORING,
-    open_to_read,
-)
+from tidings.stores.sqlite.engine.checkpoints import RESTART_PAGES
+from tidings.stores.sqlite.engine.connections import DATABASE, RESTORING, open_to_read
 from tidings.stores.sqlite.engine.schema import VERSION, migrate, refuse_newer
 
 if TYPE_CHECKING:

@@ -113,12 +113,14 @@ async def a_fleet(
     kafka: KafkaBroker,
     redis: RedisServer,
     launchers: Mapping[str, Path] | None = None,
+    waits: str = "",
 ) -> AsyncIterator[Fleet]:
-    """A running fleet; `launchers` are scripts that some of the processes run in place of us."""
+    """A running fleet; `launchers` are scripts that some of the processes run in place of us, and
+    `waits` as in `ServerProcess`."""
     async with some_tables(dynamodb) as prefix, dynamo_proxy(dynamodb) as store:
         services = Services(store.address, kafka.address, redis.address)
         settings = many_processes(services, prefix) | {"push": "log", "limits": "off"}
-        cluster = Cluster(folder, settings, ROLES)
+        cluster = Cluster(folder, settings, ROLES, waits=waits)
         for name, launcher in (launchers or {}).items():
             cluster[name].launcher = launcher
         try:

@@ -13,6 +13,7 @@ from tests.faults.history import History
 from tests.faults.many.fleet import GATEWAYS, ROLES, WORKERS, Fleet
 from tests.faults.many.roaming import Roamer
 from tests.faults.many.secrecy import over_pause
+from tests.faults.verdict import count
 from tests.faults.workload import Workload
 from tests.support.dynamo_proxy import Fate
 from tests.support.waiting import NotInTime, until
@@ -50,6 +51,11 @@ class Nemesis:
         self._fleet.store._fates.clear()
         self._fleet.done.store_faults += self._planned - waiting
         self._planned = 0
+
+    @property
+    def kills_in_flight(self) -> int:
+        """How many kills have hit a send in flight so far."""
+        return count(self._history).kills_in_flight
 
     # Once.
 

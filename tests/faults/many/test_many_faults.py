@@ -81,6 +81,8 @@ async def one_after_the_other(nemesis: Nemesis, roamers: list[Roamer]) -> None:
             await nemesis.kill("relay")
             await asyncio.gather(nemesis.restart_broker(), nemesis.kill(GATEWAYS[0]))
         await nemesis.kill(GATEWAYS[1], WORKERS[1])
+        while nemesis.kills_in_flight < SHORT.kills_in_flight:
+            await nemesis.kill(GATEWAYS[1])
         await nemesis.silence_store()
     await nemesis.restart_in_turn()
 

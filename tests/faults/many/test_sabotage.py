@@ -73,6 +73,7 @@ async def test_a_planted_bug_is_found(
         kafka=own_kafka,
         redis=own_redis,
         launchers=dict.fromkeys(processes, HERE / script),
+        waits="redis",  # without it gateways compare, and deliver what nobody handed over
     ) as fleet:
         report = await run_fleet(fleet, seed=7, harm=harm, replays=replays)
     say(f"{script}: {report}")

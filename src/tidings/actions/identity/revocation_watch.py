@@ -225,13 +225,16 @@ class RevocationWatch:
 
     async def _run(self) -> None:
         while True:
+            due = self.now() + self._look_seconds
             await asyncio.sleep(self._look_seconds)
-            late_looks = 0
+            paused, late_looks = self.now() - due, 0
             while not await self.look():
-                was_late = self._lag.seconds >= LATE_SECONDS and late_looks < LATE_LOOKS_MAX
+                # The first look has less time if the process was paused before it.
+                late_seconds, paused = max(self._lag.seconds, paused), 0.0
+                was_late = late_seconds >= LATE_SECONDS and late_looks < LATE_LOOKS_MAX
                 late_looks += was_late
                 if self.now() >= self.sees_until:
-                    self._go_blind(was_late=was_late)
+                    self._go_blind(late_seconds if was_late else 0.0)
                 if not was_late:
                     await asyncio.sleep(AGAIN_SECONDS)
 
@@ -246,9 +249,10 @@ class RevocationWatch:
         for listener in self._health_listeners:
             listener.saw(at)
 
-    def _go_blind(self, *, was_late: bool) -> None:
+    def _go_blind(self, late_seconds: float) -> None:
+        was_late = late_seconds > 0
         if was_late:
-            late = {"action": "revocations_late", "seconds": round(self._lag.seconds, 1)}
+            late = {"action": "revocations_late", "seconds": round(late_seconds, 1)}
             log.warning("this process was late to read revocations", extra=late)
         elif not self._is_blind:
             log.warning("revocations cannot be read", extra={"action": "revocations_unread"})

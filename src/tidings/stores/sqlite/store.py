@@ -19,10 +19,10 @@ from tidings.stores.sqlite.chat.recent_chats import SqliteRecentChats
 from tidings.stores.sqlite.chat.scheduled import SqliteDueItems, SqliteScheduled
 from tidings.stores.sqlite.chat.search import SqliteSearchIndex
 from tidings.stores.sqlite.chat.uploads import SqliteUploads
+from tidings.stores.sqlite.engine.checkpoints import Checkpoints
 from tidings.stores.sqlite.engine.connections import (
     DATABASE,
     WRITER_CACHE_KIB,
-    Checkpoints,
     Readers,
     StoreBroken,
     connect,

@@ -27,12 +27,8 @@ from tidings.logs.requests import for_requests
 from tidings.metrics import declared
 from tidings.metrics.meters import report
 from tidings.ports.world import Failpoints
-from tidings.stores.sqlite.engine.connections import (
-    DISK_TROUBLE,
-    Checkpoints,
-    StoreBroken,
-    timed,
-)
+from tidings.stores.sqlite.engine.checkpoints import Checkpoints
+from tidings.stores.sqlite.engine.connections import DISK_TROUBLE, StoreBroken, timed
 from tidings.stores.sqlite.engine.write_jobs import (
     AwaitedWrite,
     Bulk,
