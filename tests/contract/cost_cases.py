@@ -299,7 +299,7 @@ async def deleting(ground: Ground) -> None:
             bus=core.bus,
             clock=core.clock,
             holder="me",
-            delivery_ms=0,
+            delivery=None,
             back_off=back_off,
         )
         ground.start(process)

@@ -72,6 +72,19 @@ async def test_who_died_counts_until_others_have_taken_over(link: RedisLink) -> 
     assert not await lives.is_current(), "whoever is very far behind is not forgotten"
 
 
+@pytest.mark.parametrize("starting_seconds", [0.0, 600.0])
+async def test_who_dies_while_far_behind_is_forgotten_no_sooner_than_others(
+    link: RedisLink, starting_seconds: float
+) -> None:
+    dies = process(link, "dies", starting_seconds=starting_seconds)
+    dies._backlog.begin("for ever", 10 * pulse.FORGOTTEN_MS)
+    await dies.tell()
+    reported_at = await link.redis.zscore(dies._key, dies._member)
+    assert reported_at is not None
+    seconds, _ = await link.redis.time()
+    assert seconds * 1_000 - reported_at < pulse.FORGOTTEN_MS / 2
+
+
 async def test_a_worker_that_has_just_started_counts_as_behind(link: RedisLink) -> None:
     one, new = process(link, "one"), process(link, "new", starting_seconds=600.0)
     await one.tell()

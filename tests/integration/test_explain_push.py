@@ -32,7 +32,7 @@ async def server(
 ) -> AsyncIterator[ServerProcess]:
     environment = as_environment({**settings, "outgoing_allow": "127.0.0.1"})
     folder = tmp_path_factory.mktemp("push") / "data"
-    async with ServerProcess(folder, environment=environment, waits="pushes") as opened:
+    async with ServerProcess(folder, environment=environment, waits="pushes store") as opened:
         yield opened
 
 

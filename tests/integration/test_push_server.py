@@ -31,7 +31,7 @@ async def town(
 ) -> AsyncIterator[Town]:
     environment = as_environment({**settings, "outgoing_allow": "127.0.0.1"})
     async with ServerProcess(
-        tmp_path_factory.mktemp("push") / "data", environment=environment
+        tmp_path_factory.mktemp("push") / "data", environment=environment, waits="store"
     ) as server:
         async with Town(server.url, server.root_key) as made:
             await set_webhook(made, hook)

@@ -246,7 +246,7 @@ async def test_who_could_not_reach_redis_has_all_gateways_compare(own_redis: Red
         a_link("redis://127.0.0.1:1/0", prefix) as broken,
         a_sender(link) as handover,
     ):
-        cut_off = RedisHandover(broken, SystemChance())
+        cut_off = RedisHandover(broken, SystemChance(), answer_seconds_max=WAIT_SECONDS)
         assert await cut_off.entries([a_parcel()], {"g1": [ANN]}) == {}
         assert await cut_off.ask("names", b"") == {}
         assert cut_off.owes_comparison.is_set()

@@ -24,7 +24,7 @@ def a_runner(rest: Rest, holder: str = "test") -> DeletionRunner:
         bus=rest.core.bus,
         clock=rest.core.clock,
         holder=holder,
-        delivery_ms=0,
+        delivery=None,
         back_off=back_off,
     )
 

@@ -186,6 +186,7 @@ async def with_short_token(town: Town, ann: Person) -> tuple[Device, Device]:
             await renewed.connect()
             await forgetful.connect()
             renewed.tell({"op": "auth", "token": ann.token})
+            await forgetful.until(lambda: not forgetful.is_open)  # noqa: B023
             renewed.tell({"op": "ping"})
             await renewed.until(lambda: told(renewed, "pong") or not renewed.is_open)  # noqa: B023
             if renewed.is_open:

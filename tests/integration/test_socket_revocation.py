@@ -34,7 +34,7 @@ async def server(
     """A server that sends its codes to the phones, and hears of what ended at once."""
     environment = as_environment({**settings, **phones.settings})
     data = tmp_path_factory.mktemp("server") / "data"
-    waits = "revocations erasures"
+    waits = "revocations erasures store"
     async with ServerProcess(data, environment=environment, waits=waits) as running:
         yield running
     assert troubles(running) == []

@@ -46,7 +46,7 @@ async def cluster(
             prefix,
             ROLES,
             own=dict.fromkeys(ROLES, allow),
-            waits="kafka_groups webhooks",
+            waits="kafka_groups webhooks patience",
         ) as opened,
     ):
         yield opened

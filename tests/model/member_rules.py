@@ -179,7 +179,7 @@ class MemberRules(Ground):
             bus=core.bus,
             clock=core.clock,
             holder="model",
-            delivery_ms=0,
+            delivery=None,
             back_off=back_off,
         )
         while await runner.round():

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner of deletions on the embedded store: by turns, at once, and undeterred."""
 
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -17,13 +19,24 @@ from tests.support.waiting import until
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery import rounds as rounds_module
 from tidings.delivery.rounds import DeletionRunner
+from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Deletion
+from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Appended
+from tidings.ports.delivery import DeliveryStore
 from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 
-MEMBERS_STAY_MS = 100
+
+class Delivery:
+    """Says up to which entry each chat is delivered."""
+
+    def __init__(self) -> None:
+        self.sequence = sys.maxsize
+
+    async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
+        return dict.fromkeys(chats, self.sequence)
 
 
 @dataclass
@@ -34,6 +47,7 @@ class RunningDeletions:
     runner: DeletionRunner
     bus: InProcessBus
     clock: ManualClock
+    delivery: Delivery
 
     async def end(self, messages: int = 3) -> ChatState:
         """A chat that somebody deletes."""
@@ -52,17 +66,17 @@ class RunningDeletions:
 @asynccontextmanager
 async def a_deletion_runner(folder: Path) -> AsyncIterator[RunningDeletions]:
     async with SqliteEngine(folder).open() as store:
-        bus, clock = InProcessBus(), ManualClock()
-        clock.time = NOW + MEMBERS_STAY_MS
+        bus, clock, delivery = InProcessBus(), ManualClock(), Delivery()
+        clock.time = NOW + limits.DELETION_DELIVERY_MS
         runner = DeletionRunner(
             deletions=store.deletions,
             bus=bus,
             clock=clock,
             holder="me",
-            delivery_ms=MEMBERS_STAY_MS,
+            delivery=cast(DeliveryStore, delivery),
             back_off=at_once,
         )
-        yield RunningDeletions(store, runner, bus, clock)
+        yield RunningDeletions(store, runner, bus, clock, delivery)
         await runner.close()
 
 
@@ -88,6 +102,26 @@ async def test_members_stay_until_they_can_have_been_told(tmp_path: Path) -> Non
         assert not await running.runner.round()
         assert (await running.job(state)).phase == "started"
         running.clock.time += 1
+        assert await running.runner.round()
+        assert (await running.job(state)).phase == "members_removed"
+
+
+@pytest.mark.parametrize("is_delivered", [True, False])
+async def test_members_stay_until_they_are_told_but_not_for_ever(
+    tmp_path: Path, is_delivered: bool
+) -> None:
+    """A worker that does not know the chat yet, or stood still, finds whom to tell."""
+    async with a_deletion_runner(tmp_path) as running:
+        state = await running.end()
+        last = (await running.job(state)).entries
+        running.delivery.sequence = last - 1
+        running.clock.time = NOW + limits.DELETION_DELIVERY_MS_MAX - 1
+        assert not await running.runner.round()
+        assert (await running.job(state)).phase == "started"
+        if is_delivered:
+            running.delivery.sequence = last
+        else:
+            running.clock.time += 1
         assert await running.runner.round()
         assert (await running.job(state)).phase == "members_removed"
 

@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from tidings.model.refusals import RateLimited, StoreUnavailable
+from tidings.model.setup_error import SetupError
 from tidings.ports.store import REVOCATIONS, Requester, on_behalf_of, unknown_requester
 from tidings.stores.sqlite.engine.connections import (
     READERS,
@@ -66,6 +67,48 @@ async def test_a_failing_disk_is_a_refusal(readers: Readers, error: type[Excepti
         with pytest.raises(StoreUnavailable):
             await readers.read(read)
     assert await readers.read(count) == 0
+
+
+async def test_connections_are_opened_for_reads_at_the_same_time(
+    db: apsw.Connection, path: Path
+) -> None:
+    opened: list[apsw.Connection] = []
+
+    def connect() -> apsw.Connection:
+        opened.append(apsw.Connection(str(path)))
+        return opened[-1]
+
+    readers, gate = Readers(connect), Gate()
+    assert opened == []
+    for _ in range(3):
+        await readers.read(count)
+    assert len(opened) == 1
+    async with asyncio.TaskGroup() as group:
+        for who in (ANN, ANN, BOB, BOB):
+            group.create_task(read_as(readers, who, gate.read))
+        await gate.holds(READERS)
+        gate.opened.set()
+    assert len(opened) == READERS
+    readers.close()
+
+
+@pytest.mark.parametrize("error", [SetupError("restoring"), apsw.CantOpenError("files")])
+async def test_a_connection_that_cannot_be_opened_is_a_refusal(
+    db: apsw.Connection, path: Path, error: Exception
+) -> None:
+    errors = [error, error]
+
+    def connect() -> apsw.Connection:
+        if errors:
+            raise errors.pop()
+        return apsw.Connection(str(path))
+
+    readers = Readers(connect)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await readers.read(count)
+    assert await readers.read(count) == 0
+    readers.close()
 
 
 async def test_any_other_error_is_the_callers(readers: Readers) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from clients.python.tests.screens import Screen
+from clients.python.tests.sleepy_world import SleepyWorld
 from tests.integration.engines import engine as engine
 from tests.integration.engines import no_limits as no_limits
 from tests.support.inbox import Inbox
@@ -37,12 +38,10 @@ from tidings_client import (
     WrongUser,
 )
 from tidings_client.saved import Changes
-from tidings_client.world import SystemWorld
 
 FIRST_TOKEN_SECONDS = 9
 AHEAD_SECONDS = 6.5
-"""How far the clock of a client is ahead that renews its token long before the server would end
-it."""
+"""How far ahead a clock is, so that a token is renewed long before the server would end it."""
 
 long_on_tables = pytest.mark.parametrize(
     "engine", ["sqlite", pytest.param("dynamodb", marks=pytest.mark.soak)], indirect=True
@@ -350,15 +349,6 @@ async def _raises_closed(work: object) -> bool:
 
 async def _count(client: Client) -> int:
     return len([event async for event in client.events()])
-
-
-class SleepyWorld(SystemWorld):
-    """A world in which the clock on the wall can be put forward, as when a lid was closed."""
-
-    slept_seconds = 0.0
-
-    def wall(self) -> float:
-        return super().wall() + self.slept_seconds
 
 
 async def test_a_machine_that_slept_does_not_wait_for_a_dead_socket(town: Town) -> None:

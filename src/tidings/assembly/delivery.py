@@ -28,7 +28,6 @@ from tidings.delivery.timer import EMAIL_PACE, USUAL_PACE, Pace, Timer
 from tidings.delivery.webhook_events import BusEvents
 from tidings.delivery.webhooks import WebhookFeed
 from tidings.delivery.worker import Worker
-from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Expired
 from tidings.ports.delivery import Changes, DeliveryStore
@@ -135,7 +134,7 @@ def _run_deletions(core: Core, others: ClusterLinks | None, stack: AsyncExitStac
         clock=core.clock,
         holder=core.chance.token(8).hex(),
         # A single process notifies every member before it answers the request.
-        delivery_ms=limits.DELETION_DELIVERY_MS if others else 0,
+        delivery=core.deliveries if others else None,
         back_off=wait_patiently,
     )
     runner.start()

@@ -34,8 +34,7 @@ ANSWER_SECONDS: Final = 0.2
 _TELL: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local behind = math.min(tonumber(ARGV[1]), ARGV[3] - 1000)
-redis.call('ZADD', KEYS[1], now - behind, ARGV[2])
+redis.call('ZADD', KEYS[1], now - ARGV[1], ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 """
@@ -103,7 +102,9 @@ class DeliveryPulse:
     async def tell(self) -> None:
         """Report how far this process is behind."""
         is_starting = self._loop.time() < self._ready_at
-        behind = FORGOTTEN_MS if is_starting else round(self._backlog.seconds * 1_000)
+        # If a process reported more, it would be forgotten sooner after its end.
+        most = 2 * BEHIND_MS_MAX
+        behind = most if is_starting else min(round(self._backlog.seconds * 1_000), most)
         try:
             await self._link.run(_TELL, [self._key], (behind, self._member, FORGOTTEN_MS))
         except RegistryUnavailable:

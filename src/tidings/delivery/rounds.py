@@ -15,11 +15,13 @@ import msgspec
 
 from tidings.metrics.counts import report_counts
 from tidings.model import limits
+from tidings.model.entries import Deletion
 from tidings.model.ids import ChatId
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.chats import Deletions
+from tidings.ports.delivery import DeliveryStore
 from tidings.ports.tenant_jobs import JobSteps, NotYet, TenantJob, TenantJobs
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
@@ -77,19 +79,20 @@ class DeletionRunner:
         bus: Bus,
         clock: Clock,
         holder: str,
-        delivery_ms: int,
+        delivery: DeliveryStore | None,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
         """Set up the runner.
 
         Args:
-            delivery_ms: Time to wait before a deletion starts, so that members get the last entry.
+            delivery: Where to find out whether members have the last entry; None if they had it
+                before the deletion was answered.
             back_off: Waits before the n-th retry, with jitter, a few seconds at most.
         """
         self._deletions = deletions
         self._clock = clock
         self._holder = holder
-        self._delivery_ms = delivery_ms
+        self._delivery = delivery
         self._back_off = back_off
         self._asked = asyncio.Event()
         self._tasks = Tasks("deletions")
@@ -118,14 +121,24 @@ class DeletionRunner:
         Raises:
             Unavailable: The store does not answer.
         """
-        before = self._clock.now() - self._delivery_ms
+        wait_ms = limits.DELETION_DELIVERY_MS if self._delivery is not None else 0
+        before = self._clock.now() - wait_ms
         chats = await self._deletions.unfinished(before=before, limit=limits.DELETIONS_AT_ONCE)
         return any([await self._step(chat) for chat in chats])
+
+    async def _is_delivered(self, job: Deletion) -> bool:
+        """Return True if the members have the last entry, or if too much time has passed."""
+        if self._delivery is None or job.phase != "started":
+            return True
+        if self._clock.now() - job.created_at >= limits.DELETION_DELIVERY_MS_MAX:
+            return True
+        reached = await self._delivery.reached([job.chat_id])
+        return reached.get(job.chat_id, 0) >= job.entries
 
     async def _step(self, chat: ChatId) -> bool:
         try:
             job = await self._deletions.lease(chat, self._holder, self._clock.now())
-            if job is None:
+            if job is None or not await self._is_delivered(job):
                 return False
             after = await self._deletions.step(job, self._holder, self._clock.now())
             # All members are removed without a pause, because they can read the chat until then.

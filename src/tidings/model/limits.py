@@ -379,9 +379,8 @@ DELETE_STEP_ROWS: Final = 100
 DELETIONS_AT_ONCE: Final = 100
 """Chats that are being deleted at the same time, in turns; further chats wait."""
 DELETION_LEASE_MS: Final = 60 * SECOND_MS
-DELETION_DELIVERY_MS: Final = 2 * SECOND_MS
-"""Time between the end of a chat and the removal of its members, if other processes deliver, so
-that the members still receive the last entry."""
+DELETION_DELIVERY_MS, DELETION_DELIVERY_MS_MAX = 2 * SECOND_MS, 30 * SECOND_MS
+"""Members stay for so long after the end of a chat, if other processes deliver its last entry."""
 
 # Exports of a person.
 EXPORT_KEPT_MS: Final = 7 * DAY_MS
