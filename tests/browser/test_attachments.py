@@ -21,6 +21,17 @@ from tests.support.waiting import until
 IS_SHOWN: Final = "(image) => image.complete && image.naturalWidth > 0"
 HAS_UPLOADS: Final = """indexedDB.databases()
   .then((all) => all.some(({ name }) => name.endsWith(" uploads")))"""
+KEPT_UPLOADS: Final = """async () => {
+  const found = (await indexedDB.databases()).find(({ name }) => name.endsWith(" uploads"));
+  if (!found) return 0;
+  const done = (request) =>
+    new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const database = await done(indexedDB.open(found.name));
+  const count = await done(database.transaction("messages").objectStore("messages").count());
+  database.close();
+  return count;
+}"""
+"""How many messages with files are stored; the database is there before the first of them."""
 HAND_OVER: Final = """(target, [event, name]) => {
   const data = new DataTransfer();
   data.items.add(new File(["some words"], name, { type: "text/plain" }));
@@ -183,7 +194,7 @@ async def test_a_reload_continues_an_upload(visitors: Visitors, demo: ServerProc
     await alice.send("Begun before the reload")
     row = alice.row("Begun before the reload")
     await expect(row.get_by_role("progressbar")).to_be_visible()
-    await until(lambda: alice.page.evaluate(HAS_UPLOADS))
+    await until(lambda: alice.page.evaluate(KEPT_UPLOADS))
     await alice.page.reload()
     await expect(row.get_by_role("progressbar")).to_be_visible()
     await alice.page.unroute("**/v1/attachments")

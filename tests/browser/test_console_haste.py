@@ -12,7 +12,7 @@ from tests.browser.held import held
 from tests.browser.test_console import DESKTOP, Harbour, a_harbour, go, open_console
 from tests.browser.test_console_moderation import confirm
 from tests.browser.visitors import Visitors
-from tests.browser.web_app import END_TIMERS, KEEP_TIMERS
+from tests.browser.web_app import END_TIMERS, KEEP_TIMERS, RUN_WHAT_IS_DUE, WebApp
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
 
@@ -65,6 +65,24 @@ async def test_a_dialog_waits_for_the_answer_to_what_it_sends(
     await expect(dialog).to_have_count(0)
     assert len(sent.urls) == 1
     await dock.ask("PUT", f"{AT}/users/bob", {"deactivated": False})
+
+
+async def test_a_dialog_that_was_closed_opens_again_at_once(
+    visitors: Visitors, dock: Harbour
+) -> None:
+    page = await opened(visitors, dock)
+    await ask_to_deactivate(page, "bob")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_be_visible()
+    frames = WebApp(page)
+    await frames.holds_frames()
+    await page.keyboard.press("Escape")
+    await page.evaluate(RUN_WHAT_IS_DUE)
+    await page.keyboard.press("Enter")  # the button has the focus again
+    await frames.lets_frames_go()
+    await expect(dialog).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
 
 
 async def test_what_became_of_a_change_is_said_on_another_screen(

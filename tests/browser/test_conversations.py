@@ -246,6 +246,23 @@ async def test_a_chat_is_muted_and_hidden_and_a_message_is_sent_for_an_hour(
     await expect(carol.row("Not for ever").get_by_title("Disappears in")).to_be_visible()
 
 
+async def test_what_is_deleted_is_gone_though_the_page_is_closed_at_once(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    bob = await sign_in(visitors, demo.url, "Bob")
+    await bob.open("Lunch")
+    await bob.send("Not for long")
+    await expect(bob.row("Not for long").get_by_role("img", name=TICKS)).to_be_visible()
+    alice = await sign_in(visitors, demo.url, "Alice")
+    await alice.open("Lunch")
+    await expect(alice.message("Not for long")).to_be_visible()
+    await bob.gives_time_to_undo()
+    await choose(bob, "Not for long", "Delete")
+    await expect(bob.button("Undo")).to_be_visible()
+    await bob.page.close(run_before_unload=True)
+    await expect(alice.message("Not for long")).to_have_count(0)
+
+
 async def test_a_deletion_is_undone_in_its_own_chat(
     visitors: Visitors, demo: ServerProcess
 ) -> None:

@@ -338,6 +338,26 @@ async def test_news_take_the_focus_from_no_button(visitors: Visitors, demo: Serv
     await expect(options).to_be_focused()
 
 
+async def test_who_presses_beside_a_menu_keeps_the_focus_there(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    alice = await sign_in(visitors, demo.url, "Alice")
+    await alice.open("Bob")
+    await alice.button("Chat options").click()
+    menu = alice.page.get_by_role("menu")
+    await expect(menu).to_be_visible()
+    await alice.box.click()
+    await expect(menu).to_have_count(0)
+    await alice.page.keyboard.type("Hello")
+    await expect(alice.box).to_have_value("Hello")
+    await alice.box.fill("")
+
+    await alice.button("Chat options").click()
+    await expect(menu).to_be_visible()
+    await alice.page.keyboard.press("Escape")
+    await expect(alice.button("Chat options")).to_be_focused()
+
+
 async def test_a_menu_that_loads_late_opens_for_two_presses(
     visitors: Visitors, demo: ServerProcess
 ) -> None:

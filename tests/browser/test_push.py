@@ -98,6 +98,7 @@ async def bob(visitors: Visitors, demo: ServerProcess) -> AsyncIterator[PushedPa
     await page.goto(url)
     await pushed.app.button("Bob").click()
     await expect(pushed.app.chat("Lunch")).to_be_visible()
+    await page.evaluate("navigator.serviceWorker.ready.then(() => null)")
     yield pushed
     await call(demo, "PUT", SETTINGS, {})  # other tests push nothing
 
@@ -148,6 +149,7 @@ async def test_a_registration_is_renewed_at_a_start_and_ends_with_the_login(
     await until(lambda: len(bob.requests) == 4)
     assert [method for method, _, _ in bob.requests] == ["GET", "PUT"] * 2
     assert bob.requests[1] == bob.requests[3]
+    await app.page.evaluate(KEEP_TIMERS, 3_000)  # for so long a sign-out waits for the server
     await app.button("Sign out").click()
     await expect(app.button("Carol")).to_be_visible()
     ended = [("DELETE", bob.requests[1][1])]
@@ -189,6 +191,7 @@ async def test_push_ends_with_the_login_whatever_was_chosen(bob: PushedPage) -> 
     await bob.app.button("Desktop notices").click()
     await until(lambda: len(bob.requests) == 2)
     await page.evaluate('localStorage.setItem("tidings notices", "off")')  # in another tab
+    await page.evaluate(KEEP_TIMERS, 3_000)
     await bob.app.button("Sign out").click()
     await expect(bob.app.button("Carol")).to_be_visible()
     await until(lambda: methods(bob), equals=["GET", "PUT", "DELETE"])

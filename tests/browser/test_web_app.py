@@ -12,7 +12,7 @@ import httpx
 from playwright.async_api import Locator, expect
 
 from tests.browser.visitors import Visitors
-from tests.browser.web_app import TICKS, WebApp, sign_in
+from tests.browser.web_app import KEEP_TIMERS, TICKS, WebApp, sign_in
 from tests.support.server import WELCOME_FILE, ServerProcess
 from tests.support.waiting import WAIT_SECONDS, until
 
@@ -50,6 +50,16 @@ IS_KEPT: Final = """async (text) => {
   return Boolean(isKept && shell && localStorage.getItem("tidings chats bob"));
 }"""
 """Whether the page, the list of chats and a message are there without a network."""
+IS_QUEUED: Final = """async (text) => {
+  const done = (request) =>
+    new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const [{ name }] = await indexedDB.databases();
+  const database = await done(indexedDB.open(name));
+  const all = await done(database.transaction("outbox").objectStore("outbox").getAll());
+  database.close();
+  return all.some(({ content }) => content === text);
+}"""
+"""Whether a message that waits to be sent is stored."""
 CONNECTION: Final = """document.querySelector("tidings-chat").tidings.state.snapshot().connection"""
 APP_BYTES_MAX: Final = 60 * 1_024
 
@@ -96,6 +106,7 @@ async def test_ticks_typing_unread_and_titles(visitors: Visitors, demo: ServerPr
     await expect(row.get_by_role("img", name="Read", exact=True)).to_be_visible()
     await expect(bob.chat("Alice").get_by_role("img", name=re.compile("Unread"))).to_have_count(0)
     await expect(bob.page).to_have_title(re.compile("Alice"))
+    await alice.page.evaluate(KEEP_TIMERS, 6_000)  # for so long somebody is shown as typing
     await bob.box.press_sequentially("I am wri")
     await expect(alice.page.get_by_text("Bob is typing").first).to_be_visible()
 
@@ -213,6 +224,7 @@ async def test_the_app_opens_without_a_network(visitors: Visitors, demo: ServerP
     await bob.send("Written on the stairs")
     await expect(bob.page.get_by_text("Messages waiting to be sent: 1")).to_be_visible()
     assert await bob.page.evaluate(CONNECTION) == "live", "the socket has not noticed yet"
+    await until(lambda: bob.page.evaluate(IS_QUEUED, "Written on the stairs"))
     await bob.page.reload()
     await expect(bob.message("Written above ground")).to_be_visible()
     await bob.send("Written under ground")

@@ -25,7 +25,11 @@ import { button, trouble } from "./parts.js";
  *   act: (values: Values, left: AbortSignal) => Promise<Child | void>}} Question
  */
 
+let dialogs = 0;
+
 export class Dialog {
+  /** A dialog that was closed is not used again for the next one. */
+  #key = `dialog ${(dialogs += 1)}`;
   #typed = "";
   #trouble = "";
   #isSending = false;
@@ -77,7 +81,7 @@ export class Dialog {
       if (this.#isHeld) event.preventDefault();
     };
     const round = { type: "button", class: "round", "aria-label": "Close", onclick: leave };
-    return h("dialog", { ref, onclose, oncancel, "aria-labelledby": "question" }, [
+    return h("dialog", { key: this.#key, ref, onclose, oncancel, "aria-labelledby": "question" }, [
       h("header", null, [
         h("h2", { id: "question" }, title),
         h("button", { ...round, disabled: this.#isHeld }, [icon("close")]),

@@ -63,6 +63,7 @@ export class Account {
       const [title, body] = parts[name]();
       return /** @type {[Child, Child]} */ ([title, h("div", { class: "account" }, body)]);
     };
+    this.#scheduled.forget();
     this.#element.show({ kind: "other", name, describe });
     this.#load(name);
   }

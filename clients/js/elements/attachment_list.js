@@ -56,7 +56,8 @@ function picture(all, row, file) {
   const words = wordsOf(all.element);
   const isThumbnail = !!file.thumbnail;
   if (links.isBroken(row, file, isThumbnail)) return fileRow(all, row, file);
-  const src = links.of(row, file, isThumbnail);
+  // A message that is still being sent has no sequence, so no link can be had.
+  const src = row.sequence ? links.of(row, file, isThumbnail) : "";
   const props = {
     class: "picture",
     style: roomFor(file),

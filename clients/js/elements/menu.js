@@ -158,7 +158,9 @@ export function menuOf(element, menu) {
     // The news may come when the next menu is open.
     if (event.newState !== "closed" || element.opened !== menu) return;
     element.menu(null);
-    anchor.focus({ preventScroll: true });
+    // Whoever has pressed something else meanwhile keeps the focus there.
+    const { activeElement } = element.root;
+    if (!activeElement || activeElement.closest(".menu")) anchor.focus({ preventScroll: true });
   };
   const props = {
     key: menu.key,

@@ -44,6 +44,11 @@ export class Scheduled {
     this.#tidings = tidings;
   }
 
+  /** Show nothing until it is loaded again: what was shown before may have changed meanwhile. */
+  forget() {
+    this.#messages = null;
+  }
+
   load() {
     return this.#element.dialogs.attempt(this.#load());
   }

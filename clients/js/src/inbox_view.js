@@ -58,9 +58,9 @@ export class InboxView extends View {
   clear() {
     this.#isLoaded = false;
     this.#items = new Map();
-    this.#cursor = null;
     this.#unread = 0;
     this.#categories = {};
+    this.#cursor = null;
     this.changed();
   }
 
@@ -83,8 +83,8 @@ export class InboxView extends View {
         this.#list(""),
         this.#core.request("GET", `${this.#path}/unread`),
       ]);
-      this.#items = new Map();
       this.#isLoaded = true;
+      this.#items = new Map();
       this.#unread = counts.total;
       this.#categories = counts.categories;
       this.#put(list);

@@ -39,8 +39,12 @@ export class Rest {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const token = this.#tokens.current();
       const authorization = `Bearer ${await token}`;
-      const all = { ...headers, authorization, "content-type": "application/json" };
-      const init = { method, body: JSON.stringify(body), headers: all };
+      const init = {
+        method,
+        body: JSON.stringify(body),
+        headers: { ...headers, authorization, "content-type": "application/json" },
+        keepalive: method === "DELETE", // what is deleted while the page ends is deleted
+      };
       let wait = 0;
       try {
         const answer = await inTime(this.#fetch(this.#url + path, init));
@@ -57,8 +61,8 @@ export class Rest {
         if (error instanceof Refused) throw error;
         trouble = String(error);
       }
-      const ms = Math.min(PAUSE_MS_MAX, wait + Math.random() * 250 * 2 ** attempt);
-      await new Promise((resolve) => setTimeout(resolve, ms));
+      wait += Math.random() * 250 * 2 ** attempt;
+      await new Promise((resolve) => setTimeout(resolve, Math.min(PAUSE_MS_MAX, wait)));
     }
     throw new Unavailable(trouble);
   }

@@ -89,6 +89,22 @@ test("a request that is never answered is made again", async (context) => {
   assert.equal(await answer, "here");
 });
 
+test("what is deleted while the page ends is deleted all the same", async () => {
+  const kept = /** @type {Record<string, boolean>} */ ({});
+  /** @type {any} */
+  const fetcher = async (/** @type {string} */ _url, /** @type {any} */ init) => {
+    kept[init.method] = init.keepalive;
+    return { ok: true, status: 204 };
+  };
+  const tokens = new Tokens(
+    () => "t",
+    () => 0,
+  );
+  const rest = new Rest("http://test", tokens, fetcher);
+  for (const method of ["DELETE", "PUT"]) await rest.request(method, "/v1/chats/c/messages/1");
+  assert.deepEqual(kept, { DELETE: true, PUT: false });
+});
+
 test("an application that never answers is asked again", async (context) => {
   context.mock.timers.enable({ apis: ["setInterval"] });
   let asked = 0;
