@@ -282,7 +282,7 @@ async def test_what_fails_after_its_dialog_was_left_is_said(
 
     await bob.page.route("**/v1/chats", refuse)
     await name.press("Enter")
-    await asked.wait()
+    await until(asked.is_set)
     await bob.page.keyboard.press("Escape")
     await expect(bob.page.get_by_role("dialog")).to_have_count(0)
     may_answer.set()

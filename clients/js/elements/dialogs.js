@@ -121,7 +121,9 @@ export class Dialogs {
       return true;
     } catch (error) {
       const reason = reasonOf(error) || this.#element.strings.wentWrong;
-      if (this.opened === opened) this.#trouble = reason;
+      // A dialog that was closed a moment ago has not reported it yet.
+      const isShown = this.#element.root.querySelector("dialog")?.open;
+      if (isShown && this.opened === opened) this.#trouble = reason;
       // Whoever has left the dialog takes for done what was asked for there.
       else if (opened) this.#element.say(reason);
       return false;
