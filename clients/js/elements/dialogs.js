@@ -121,9 +121,9 @@ export class Dialogs {
       return true;
     } catch (error) {
       const reason = reasonOf(error) || this.#element.strings.wentWrong;
-      // A dialog that was closed a moment ago has not reported it yet.
-      const isShown = this.#element.root.querySelector("dialog")?.open;
-      if (isShown && this.opened === opened) this.#trouble = reason;
+      // The browser reports a moment later that a dialog was closed.
+      const isClosed = this.#element.root.querySelector("dialog")?.open === false;
+      if (this.opened === opened && !isClosed) this.#trouble = reason;
       // Whoever has left the dialog takes for done what was asked for there.
       else if (opened) this.#element.say(reason);
       return false;
